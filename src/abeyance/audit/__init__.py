@@ -1,0 +1,1 @@
+"""What can be proved: records and their verification."""

@@ -1,0 +1,1 @@
+"""Keys, signatures and sealing. The only importer of `cryptography`."""

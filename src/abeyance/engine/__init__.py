@@ -1,0 +1,1 @@
+"""What goes on: definitions, driver, executor, agenda."""

@@ -1,0 +1,94 @@
+"""What the outside may ask of runs: the port that HTTP, and through it the CLI and the client, speak.
+
+Refusals are `RefusedError`s, a store that can't be used is `StoreUnavailableError`; in both cases nothing was
+taken. Inputs and answers come in as canonical JSON (`abeyance.journal.canonical.canonicalise`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import UUID
+
+from abeyance.projections.views import AuditRecord, JournalEntry, Page, RunView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRun:
+    """Start a run of `kind` (`flow` or `script`) `id`, at `version` or whatever version is loaded.
+
+    `wait`: return when it ends or suspends, at most after `wait_s` seconds; else at once. `ttl_ms` bounds
+    every wait of the run (default 30 days, at most 365).
+    """
+
+    kind: str
+    id: str
+    input: bytes
+    version: str | None = None
+    wait: bool = True
+    wait_s: float = 30.0
+    ttl_ms: int | None = None
+    participant: str | None = None
+    project: str = "default"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    actor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListRuns:
+    """Which runs to list, newest first. All filters must hold."""
+
+    status: str | None = None
+    definition: str | None = None
+    label: tuple[str, str] | None = None
+    limit: int = 50
+    cursor: str | None = None
+
+
+class OpenLink(Protocol):
+    """A link that was found: its wait may be answered, or say why not."""
+
+    async def answer(self, value: bytes) -> None:
+        """Take `value` (canonical JSON) as the wait's answer. Returns once it is on disk.
+
+        The same answer again returns again. Raises `AnswerInvalidError`, `WaitTokenClosedError`,
+        `StoreUnavailableError`.
+        """
+
+
+class RunService(Protocol):
+    """Commands and queries over runs."""
+
+    async def start(self, command: StartRun) -> RunView:
+        """Start a run. Raises `DefinitionNotFoundError`, `InputInvalidError`, `BadInputError` (labels, ttl)."""
+
+    async def get(self, run_id: UUID) -> RunView:
+        """The run now. Raises `RunNotFoundError`."""
+
+    async def list(self, query: ListRuns) -> Page[RunView]:
+        """A page of runs, newest first, as the following read model has them."""
+
+    async def resume(self, run_id: UUID, token_id: str, value: bytes, *, wait_s: float = 30.0) -> RunView:
+        """Answer a wait with the app's key; the run after it, at most `wait_s` seconds later.
+
+        Raises `RunNotFoundError`, `WaitTokenNotFoundError`, `WaitTokenClosedError`, `AnswerInvalidError`,
+        `ResumeNotSupportedError`.
+        """
+
+    async def cancel(self, run_id: UUID, *, actor: str | None = None) -> RunView:
+        """Cancel the run and everything it waits for. Raises `RunAlreadyTerminalError`."""
+
+    async def journal(
+        self, run_id: UUID, *, after: int = 0, limit: int = 100, contents: bool = False
+    ) -> Page[JournalEntry]:
+        """The run's events from sequence `after + 1` on."""
+
+    async def open_link(self, token: str) -> OpenLink:
+        """Find the wait that a link answers. Raises `WaitTokenNotFoundError`, the same for wrong and unknown."""
+
+    async def audit_log(
+        self, *, after: int = -1, limit: int = 100, run_id: UUID | None = None, kind: str | None = None
+    ) -> Page[AuditRecord]:
+        """Sealed events after index `after`, in the journal's order."""
+
+    async def problems(self) -> list[str]:
+        """Why this process isn't ready to serve; empty if it is. Reads the store."""

@@ -1,0 +1,342 @@
+"""Every error that abeyance raises on purpose.
+
+* AbeyanceError
+  + ConfigurationError              a setting, key file or store can't be used; the start stops
+  + InvalidDefinitionError          a tool, flow, script or pack is wrong
+  + RefusedError                    a request was refused; nothing was taken
+    - BadInputError                 not JSON, or not the shape the request takes
+      . UnknownFieldError
+      . InvalidCursorError
+    - RequestTooLargeError, UnsupportedMediaTypeError, RateLimitedError
+    - UnauthenticatedError, PermissionDeniedError
+    - AnswerInvalidError            the answer doesn't fit the tool's output schema
+    - InputInvalidError             the input doesn't fit the definition's input schema
+    - NotFoundError
+      . RunNotFoundError, DefinitionNotFoundError, WaitTokenNotFoundError
+    - WaitTokenClosedError          the wait is over, or holds another answer
+    - RunAlreadyTerminalError
+    - ResumeNotSupportedError       the wait isn't a pause
+  + StoreUnavailableError           busy, full, read-only or gone; nothing was taken
+  + ConflictError                   the stream moved on, or the lease is lost; decide again
+  + VerificationError               a signature, a chain link or a digest doesn't hold
+    - HistoryDamagedError           of a run's stored history
+  + UnknownEventError               a topic or body version this release can't read
+  + ContentErasedError              the content is gone, and an erasure says so
+  + DivergenceError                 replayed code asked for something history doesn't say
+  + ToolError                       what a tool or a script sees
+    - PauseNotAvailableError        the tool can't pause here
+    - InvalidPauseError             wrong arguments of `ctx.pause`
+    - CallFailedError               a call failed for good; `.code` says how
+* BranchCancelled (BaseException)   thrown into the losing branches of a race
+
+`code` is stable and part of the contract. Data is in attributes, and no message holds a user's value.
+HTTP status codes are assigned in `abeyance.http.errors` alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class AbeyanceError(Exception):
+    """What every deliberate error derives from."""
+
+    code: ClassVar[str] = "internal-error"
+
+
+class ConfigurationError(AbeyanceError):
+    """A setting, a key file or the store can't be used. The message names it and says what to do."""
+
+    code = "configuration-error"
+
+
+class InvalidDefinitionError(AbeyanceError):
+    """A definition is refused when it is loaded. `definition` is its id as far as it is known."""
+
+    code = "invalid-tool-definition"
+
+    def __init__(self, definition: str, reason: str) -> None:
+        super().__init__(f"{definition}: {reason}")
+        self.definition = definition
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Where a value breaks which rule.
+
+    `path` is a JSON pointer (RFC 6901), `rule` a JSON Schema keyword or a short reason. Never a value.
+    """
+
+    path: str
+    rule: str
+
+
+class RefusedError(AbeyanceError):
+    """A request was refused and nothing was taken."""
+
+
+class BadInputError(RefusedError):
+    """The body or an argument can't be read as what the request takes. `reason` is safe to show."""
+
+    code = "bad-input"
+
+    def __init__(self, reason: str, issues: Sequence[Issue] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.issues = tuple(issues)
+
+
+class UnknownFieldError(BadInputError):
+    """The body has a field that the request doesn't take."""
+
+    code = "unknown-field"
+
+
+class InvalidCursorError(BadInputError):
+    """The cursor wasn't made by this list."""
+
+    code = "invalid-cursor"
+
+
+class RequestTooLargeError(RefusedError):
+    """The body is over `limit_bytes`."""
+
+    code = "request-too-large"
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(f"the body is over {limit_bytes} bytes")
+        self.limit_bytes = limit_bytes
+
+
+class UnsupportedMediaTypeError(RefusedError):
+    """The body isn't sent as JSON."""
+
+    code = "unsupported-media-type"
+
+    def __init__(self, reason: str = "send the body with Content-Type: application/json") -> None:
+        super().__init__(reason)
+
+
+class RateLimitedError(RefusedError):
+    """Too many requests from this client; try again after `retry_after_s` seconds."""
+
+    code = "rate-limit-exceeded"
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__(f"too many requests; send it again after {retry_after_s} s")
+        self.retry_after_s = retry_after_s
+
+
+class UnauthenticatedError(RefusedError):
+    """No key, or one that isn't known."""
+
+    code = "unauthenticated"
+
+    def __init__(self) -> None:
+        super().__init__("send the deployment's key as `Authorization: Bearer <key>`")
+
+
+class PermissionDeniedError(RefusedError):
+    """The key doesn't allow this."""
+
+    code = "permission-denied"
+
+
+class AnswerInvalidError(RefusedError):
+    """The answer doesn't fit the tool's output schema; the wait stays open."""
+
+    code = "wait-token-output-invalid"
+
+    def __init__(self, issues: Sequence[Issue]) -> None:
+        super().__init__("the answer doesn't fit the tool's output schema; the wait stays open")
+        self.issues = tuple(issues)
+
+
+class InputInvalidError(RefusedError):
+    """The input doesn't fit the definition's input schema; no run was started."""
+
+    code = "input-validation-failed"
+
+    def __init__(self, issues: Sequence[Issue]) -> None:
+        super().__init__("the input doesn't fit the definition's input schema")
+        self.issues = tuple(issues)
+
+
+class NotFoundError(RefusedError):
+    """There is no such thing here, or it belongs to another workspace."""
+
+    code = "not-found"
+
+
+class RunNotFoundError(NotFoundError):
+    """No run has this id."""
+
+    code = "run-not-found"
+
+    def __init__(self) -> None:
+        super().__init__("no run has this id")
+
+
+class DefinitionNotFoundError(NotFoundError):
+    """No flow, script or agent has this id (and version)."""
+
+    code = "definition-not-found"
+
+    def __init__(self) -> None:
+        super().__init__("no definition has this id and version; check the loaded pack")
+
+
+class WaitTokenNotFoundError(NotFoundError):
+    """No wait has this link, or the run has no such wait. Wrong and unknown answer alike."""
+
+    code = "wait-token-not-found"
+
+    def __init__(self) -> None:
+        super().__init__("no wait has this link")
+
+
+class WaitTokenClosedError(RefusedError):
+    """The wait takes no other answer.
+
+    `state` is `completed`, `timed-out`, `cancelled`, `unused` or `answered`.
+    """
+
+    code = "wait-token-closed"
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"the wait takes no other answer: {state}")
+        self.state = state
+
+
+class RunAlreadyTerminalError(RefusedError):
+    """The run has ended. `status` is `completed`, `failed` or `cancelled`."""
+
+    code = "run-already-terminal"
+
+    def __init__(self, status: str) -> None:
+        super().__init__(f"the run has ended: {status}")
+        self.status = status
+
+
+class ResumeNotSupportedError(RefusedError):
+    """The wait that was named isn't a pause; only another system's answer can be given this way."""
+
+    code = "run-resume-not-supported"
+
+    def __init__(self) -> None:
+        super().__init__("this wait isn't a pause and takes no answer this way")
+
+
+class StoreUnavailableError(AbeyanceError):
+    """The store is busy, full, read-only or gone. Nothing was taken; the same request works later.
+
+    `retry_after_s` is in seconds. The driver's own error is the `__cause__`.
+    """
+
+    code = "tenant-state-unavailable"
+
+    def __init__(self, reason: str = "the store can't be used right now", retry_after_s: int = 1) -> None:
+        super().__init__(reason)
+        self.retry_after_s = retry_after_s
+
+
+class ConflictError(AbeyanceError):
+    """The stream has moved on since it was read, or the lease is held by somebody else: decide again."""
+
+    code = "conflict"
+
+
+class VerificationError(AbeyanceError):
+    """A signature, a chain link or a digest doesn't hold. `where` names the record."""
+
+    code = "verification-failed"
+
+    def __init__(self, reason: str, where: str = "") -> None:
+        super().__init__(f"{where}: {reason}" if where else reason)
+        self.reason = reason
+        self.where = where
+
+
+class HistoryDamagedError(VerificationError):
+    """A run's stored history doesn't hold together; the run is parked, nothing is written to it."""
+
+    code = "history-damaged"
+
+
+class UnknownEventError(AbeyanceError):
+    """The store holds an event that this release can't read: upgrade abeyance before going on."""
+
+    code = "unknown-event"
+
+    def __init__(self, topic: str, body_version: int) -> None:
+        super().__init__(f"event {topic!r} with body version {body_version} is not known to this release")
+        self.topic = topic
+        self.body_version = body_version
+
+
+class ContentErasedError(AbeyanceError):
+    """The content of the event at `version` is gone."""
+
+    code = "content-erased"
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"the content of event {version} is gone")
+        self.version = version
+
+
+class DivergenceError(AbeyanceError):
+    """Replayed code asked for something that its history doesn't hold.
+
+    `recorded` and `requested` are short descriptions of kind, name and version; `line` is the code's line
+    as `module:number`.
+    """
+
+    code = "code-mismatch"
+
+    def __init__(self, *, operation: str, recorded: str, requested: str, line: str = "") -> None:
+        super().__init__(f"operation {operation}: history holds {recorded}, the code asks for {requested}")
+        self.operation = operation
+        self.recorded = recorded
+        self.requested = requested
+        self.line = line
+
+
+class ToolError(AbeyanceError):
+    """What a tool's handler or a script sees of abeyance's own errors."""
+
+
+class PauseNotAvailableError(ToolError):
+    """The tool isn't declared `pauses=True`, or no wait can be made here; nothing was handed on."""
+
+    code = "pause-not-available"
+
+    def __init__(self) -> None:
+        super().__init__("this tool can't pause: declare it with `pauses=True` and run it in a run")
+
+
+class InvalidPauseError(ToolError):
+    """`ctx.pause` was called with a time or a name that it doesn't take."""
+
+    code = "invalid-pause"
+
+
+class CallFailedError(ToolError):
+    """A call failed for good. Scripts may catch it.
+
+    `failure_code` is one of the failure codes of calls (`handler-error`, `wait-token-timed-out`, …),
+    `detail` the stored message, which may hold a user's words and so is never in `str(error)`.
+    """
+
+    code = "call-failed"
+
+    def __init__(self, failure_code: str, *, tool: str, operation: str, detail: object = None) -> None:
+        super().__init__(f"call of {tool} (operation {operation}) failed: {failure_code}")
+        self.failure_code = failure_code
+        self.tool = tool
+        self.operation = operation
+        self.detail = detail
+
+
+class BranchCancelled(BaseException):  # noqa: N818 - not an error: user code must not swallow it
+    """Thrown into the branches that lost a race, in branch order."""

@@ -1,0 +1,1 @@
+"""What happened: events, run state, signed envelope, store, vault."""

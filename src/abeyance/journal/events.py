@@ -1,0 +1,324 @@
+"""The events of a run, a workspace and the deployment: what is signed, for ever.
+
+Each class is one topic of design 3.3; its fields are the `data` of the signed body. Fields are declared in
+alphabetical order, so that pydantic's own serializer writes canonical JSON (a test holds this). `data` holds
+ids, integers, enums, hex digests, times, and these texts of users, which stay for ever and so must hold no
+personal data: wait names, labels, ids of definitions, steps and workspaces, lines as `module:number`.
+Everything a person could have said is content: the event holds a `ContentRef`, the vault the bytes.
+
+Names are stored for ever: a new shape of an event is a new body version with an upcast, never an edit here.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, ClassVar, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StringConstraints
+
+DEPLOYMENT_STREAM = UUID("00000000-0000-7000-8000-000000000000")
+
+
+def format_moment(moment: datetime) -> str:
+    """`YYYY-MM-DDThh:mm:ss.ffffffZ`, 27 characters, UTC: the only form of a time in a signed body."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if moment.year > 999 else moment.isoformat()
+
+
+def parse_moment(text: object) -> datetime:
+    """The moment that `format_moment` wrote. Raises `ValueError` for any other text."""
+    if isinstance(text, datetime):
+        return text
+    if not isinstance(text, str) or len(text) != 27 or text[26] != "Z" or text[19] != ".":
+        raise ValueError("a time is YYYY-MM-DDThh:mm:ss.ffffffZ")
+    return datetime.fromisoformat(text[:26]).replace(tzinfo=UTC)
+
+
+Moment = Annotated[datetime, BeforeValidator(parse_moment), PlainSerializer(format_moment)]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+ArgsDigest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Count = Annotated[int, Field(ge=0)]
+Ordinal = Annotated[int, Field(ge=1)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+class ContentRef(_Part):
+    """The commitment to a content. `sha256` is `SHA-256(salt[32] ‖ u64be(size) ‖ SHA-256(canonical))`; `size`
+    is the canonical size in bytes rounded up to 256.
+    """
+
+    scheme: Literal["s1"] = "s1"
+    sha256: Digest
+    size: Count
+
+
+class DefinitionRef(_Part):
+    """The definition that a run was started from. `digest` is SHA-256 of its document."""
+
+    digest: Digest
+    id: Text
+    kind: Literal["flow", "script", "agent"]
+    version: Text
+
+
+class ToolRef(_Part):
+    """The tool of a call. `schema_digest` is SHA-256 of its output schema's document."""
+
+    id: Text
+    schema_digest: Digest
+    version: Text
+
+
+class Event(_Part):
+    """What every event derives from. `topic` is stored, signed, and `kind` in every view."""
+
+    topic: ClassVar[str]
+
+
+class Started(Event):
+    topic = "started"
+    actor: Text | None = None
+    definition: DefinitionRef
+    expires_at: Moment
+    input: ContentRef
+    key_id: Count
+    labels: dict[str, str] | None = None
+    parent: UUID | None = None
+    person: ArgsDigest | None = None
+    project: Text
+    trigger: Literal["api", "script", "flow", "agent", "fork"] = "api"
+    workspace: Text
+
+
+class CallStarted(Event):
+    """On disk before the tool's handler runs. `key` is the call's idempotency key; a tool that can pause has
+    `wait`, its token's id, and `link`, the SHA-256 of the link's token.
+    """
+
+    topic = "call-started"
+    args: ArgsDigest
+    attempt: Ordinal
+    input: ContentRef
+    key: UUID
+    link: Digest | None = None
+    node: Text
+    op: Text
+    tool: ToolRef
+    wait: Text | None = None
+
+
+class Rerun(Event):
+    """The call of a lost worker is run again. `ordinal` is 2 to 5; a drain counts nothing, so it repeats."""
+
+    topic = "rerun"
+    cause: Literal["worker-lost", "drained"]
+    link: Digest | None = None
+    op: Text
+    ordinal: Ordinal
+
+
+class CallPaused(Event):
+    topic = "call-paused"
+    line: Text
+    name: Text | None = None
+    op: Text
+    times_out_at: Moment
+    wait: Text
+
+
+class CallCompleted(Event):
+    topic = "call-completed"
+    op: Text
+    output: ContentRef
+
+
+class CallFailed(Event):
+    """`final` is false when a retry of the same operation follows."""
+
+    topic = "call-failed"
+    attempt: Ordinal
+    code: Text
+    detail: ContentRef | None = None
+    final: bool
+    op: Text
+
+
+class RetryScheduled(Event):
+    topic = "retry-scheduled"
+    attempt: Ordinal
+    due_at: Moment
+    op: Text
+
+
+class Suspended(Event):
+    """Nothing but waits is left. `open_waits` is SHA-256 of the sorted ids of what is open, one a line."""
+
+    topic = "suspended"
+    approvals: Count
+    open_waits: Digest
+    other: Count
+    signals: Count
+    tokens: Count
+
+
+class RaceDecided(Event):
+    """Branch `winner` (from 1) of race or gather `op` ended it. `closed` waits of other branches are cancelled."""
+
+    topic = "race-decided"
+    closed: Count
+    op: Text
+    winner: Ordinal
+
+
+class WaitTokenAnswered(Event):
+    """An answer is held before the run reached its wait."""
+
+    topic = "wait-token-answered"
+    answer: ContentRef
+    by: Text
+    wait: Text
+
+
+class WaitTokenCompleted(Event):
+    """The run takes an answer: it is the call's result. `held`: the one that `wait-token-answered` holds."""
+
+    topic = "wait-token-completed"
+    answer: ContentRef
+    by: Text
+    held: bool | None = None
+    wait: Text
+
+
+class WaitTokenDiscarded(Event):
+    topic = "wait-token-discarded"
+    answer: ContentRef
+    reason: Literal[
+        "answered-at-once",
+        "step-retried",
+        "run-ended",
+        "run-cancelled",
+        "reruns-exhausted",
+        "branch-cancelled",
+        "erased",
+    ]
+    wait: Text
+
+
+class WaitTokenTimedOut(Event):
+    topic = "wait-token-timed-out"
+    wait: Text
+
+
+class StepCompleted(Event):
+    topic = "step-completed"
+    args: ArgsDigest
+    name: Text
+    op: Text
+    output: ContentRef
+
+
+class StepFailed(Event):
+    topic = "step-failed"
+    args: ArgsDigest
+    detail: ContentRef | None = None
+    name: Text
+    op: Text
+
+
+class ValueRecorded(Event):
+    """A clock reading, id or random number that a script asked for. `value` is a time, a UUID, or 16 hex
+    digits of which the first 53 bits make the float.
+    """
+
+    topic = "value-recorded"
+    kind: Literal["now", "uuid", "random"]
+    op: Text
+    value: Text
+
+
+class TimerSet(Event):
+    topic = "timer-set"
+    args: ArgsDigest
+    due_at: Moment
+    op: Text
+
+
+class TimerFired(Event):
+    topic = "timer-fired"
+    op: Text
+
+
+class CodeMismatch(Event):
+    """The loaded code asks for another operation than the journal holds: the run is parked. `code` is the
+    digest of the definition that was tried.
+    """
+
+    topic = "code-mismatch"
+    code: Digest
+    line: Text | None = None
+    op: Text
+    recorded: Text
+    requested: Text
+
+
+class CodeMatched(Event):
+    topic = "code-matched"
+    code: Digest
+
+
+class Completed(Event):
+    topic = "completed"
+    output: ContentRef
+
+
+class Failed(Event):
+    topic = "failed"
+    code: Text
+    detail: ContentRef | None = None
+    node: Text | None = None
+
+
+class Cancelled(Event):
+    topic = "cancelled"
+    actor: Text | None = None
+
+
+class LogOpened(Event):
+    """The first event of a deployment, signed by the root key."""
+
+    topic = "log-opened"
+    origin: Text
+    root: Text
+
+
+class KeyAdded(Event):
+    topic = "key-added"
+    alg: Literal["Ed25519"] = "Ed25519"
+    key: Text
+    kid: Text
+    use: Literal["events", "log"]
+
+
+class DefinitionRecorded(Event):
+    topic = "definition-recorded"
+    definition: DefinitionRef
+
+
+class WorkspaceCreated(Event):
+    topic = "workspace-created"
+    workspace: Text
+
+
+TERMINAL = (Completed, Failed, Cancelled)
+
+EVENT_TYPES: dict[str, type[Event]] = {
+    kind.topic: kind
+    for kind in (
+        Started, CallStarted, Rerun, CallPaused, CallCompleted, CallFailed, RetryScheduled, Suspended,
+        RaceDecided, WaitTokenAnswered, WaitTokenCompleted, WaitTokenDiscarded, WaitTokenTimedOut,
+        StepCompleted, StepFailed, ValueRecorded, TimerSet, TimerFired, CodeMismatch, CodeMatched,
+        Completed, Failed, Cancelled, LogOpened, KeyAdded, DefinitionRecorded, WorkspaceCreated,
+    )
+}  # fmt: skip

@@ -1,0 +1,343 @@
+"""The state of a run, made from its events by `evolve`: pure and total.
+
+`RunState` holds only what is open now (calls, waits, timers), so that its size doesn't grow with the history and
+a step of `evolve` copies little. What a wait's row says after each event is decided here too, so that the inline
+read models are a function of the events and `projections check` can compare.
+
+A wait token's states: `open` (issued) → `waiting` (the run reached it) → `completed` | `timed-out` | `cancelled` |
+`unused`; `answered` = an answer is held before the run reached it (design 5.1).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
+
+from abeyance.errors import HistoryDamagedError
+from abeyance.journal import events as e
+from abeyance.journal.envelope import Recorded
+from abeyance.journal.store import LinkRow, WaitRow
+from abeyance.world import to_micros
+
+ENDED = frozenset(("completed", "failed", "cancelled"))
+CLOSED_WAIT = frozenset(("completed", "timed-out", "cancelled", "unused"))
+
+
+class OpenCall(NamedTuple):
+    """A call without a final result. `phase` is `running`, `paused` or `retrying` (until `due_at`)."""
+
+    op: str
+    node: str
+    tool: e.ToolRef
+    key: UUID
+    attempt: int
+    ordinal: int
+    phase: str
+    wait: str | None = None
+    due_at: datetime | None = None
+
+
+class TokenWait(NamedTuple):
+    """An open wait token, its operation, and its row as it stands."""
+
+    op: str
+    row: WaitRow
+
+
+class RunState(NamedTuple):
+    """A run at one version. `abandoned` are operations in flight whose branch lost a race."""
+
+    run_id: UUID
+    version: int
+    head: bytes
+    at: datetime
+    status: str
+    started: e.Started
+    created_at: datetime
+    calls: Mapping[str, OpenCall] = {}
+    waits: Mapping[str, TokenWait] = {}
+    timers: Mapping[str, datetime] = {}
+    abandoned: frozenset[str] = frozenset()
+    mismatch: e.CodeMismatch | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing can be appended any more."""
+        return self.status in ENDED
+
+    def next_deadline(self) -> datetime:
+        """The nearest moment at which the run must be looked at while it waits: never after its end."""
+        dues = [call.due_at for call in self.calls.values() if call.due_at is not None]
+        dues += self.timers.values()
+        return min((*dues, self.started.expires_at))
+
+
+def token_id(call_key: UUID, ordinal: int) -> str:
+    """The id of a wait token: `pause:<idempotency key of the call>:<n>`."""
+    return f"pause:{call_key}:{ordinal}"
+
+
+def parse_token_id(text: str) -> tuple[UUID, int] | None:
+    """The call's key and the ordinal that a token id names; `None` if it isn't one."""
+    prefix, _, rest = text.partition(":")
+    key, _, ordinal = rest.partition(":")
+    if prefix != "pause" or not ordinal.isascii() or not ordinal.isdigit() or len(ordinal) > 9:
+        return None
+    try:
+        parsed = UUID(key)
+    except ValueError:
+        return None
+    return (parsed, int(ordinal)) if token_id(parsed, int(ordinal)) == text else None
+
+
+class RowChanges(NamedTuple):
+    """What an event changes in the inline read models beside the control row."""
+
+    waits: tuple[WaitRow, ...] = ()
+    links: tuple[LinkRow, ...] = ()
+
+
+NOTHING = RowChanges()
+
+
+def begin(recorded: Recorded) -> RunState:
+    """The state after a run's first event."""
+    started = recorded.event
+    if not isinstance(started, e.Started) or recorded.version != 1 or recorded.prev is not None:
+        raise HistoryDamagedError("a run's stream begins with another event", where=str(recorded.stream))
+    return RunState(
+        recorded.stream, 1, recorded.digest, recorded.at, "pending", started, created_at=recorded.at
+    )
+
+
+def evolve(state: RunState, recorded: Recorded) -> tuple[RunState, RowChanges]:
+    """The state after the next event, and what it changes in the rows of waits and links.
+
+    Holds the chain: version, `prev` and time must follow. Raises `HistoryDamagedError` otherwise.
+    """
+    if recorded.version != state.version + 1 or recorded.prev != state.head:
+        raise HistoryDamagedError("the chain is broken", where=f"event {recorded.version} of {state.run_id}")
+    if state.ended:
+        raise HistoryDamagedError(
+            "an event follows the end", where=f"event {recorded.version} of {state.run_id}"
+        )
+    status = _STATUS.get(type(recorded.event), "running")
+    state = state._replace(version=recorded.version, head=recorded.digest, at=recorded.at, status=status)
+    step = _STEPS.get(type(recorded.event))
+    return step(state, recorded, recorded.event) if step is not None else (state, NOTHING)
+
+
+def replay(history: Iterable[Recorded]) -> RunState:
+    """The state after a whole history."""
+    events = iter(history)
+    first = next(events, None)
+    if first is None:
+        raise HistoryDamagedError("a run has no events")
+    state = begin(first)
+    for recorded in events:
+        state, _ = evolve(state, recorded)
+    return state
+
+
+_Value = TypeVar("_Value")
+_Step = Callable[[RunState, Recorded, Any], tuple[RunState, RowChanges]]
+
+
+def _without(mapping: Mapping[str, _Value], *keys: str) -> dict[str, _Value]:
+    return {key: value for key, value in mapping.items() if key not in keys}
+
+
+def _call(state: RunState, op: str) -> OpenCall:
+    call = state.calls.get(op)
+    if call is None:
+        raise HistoryDamagedError(f"no call is open at operation {op}", where=f"event {state.version}")
+    return call
+
+
+def _wait(state: RunState, wait_id: str) -> TokenWait:
+    wait = state.waits.get(wait_id)
+    if wait is None:
+        raise HistoryDamagedError(f"no wait {wait_id} is open", where=f"event {state.version}")
+    return wait
+
+
+def _with_call(state: RunState, call: OpenCall) -> RunState:
+    return state._replace(calls={**state.calls, call.op: call})
+
+
+def _put_wait(state: RunState, wait_id: str, wait: TokenWait) -> tuple[RunState, RowChanges]:
+    return state._replace(waits={**state.waits, wait_id: wait}), RowChanges((wait.row,))
+
+
+def _close_waits(state: RunState, ended: Mapping[str, str]) -> tuple[RunState, RowChanges]:
+    rows = tuple(
+        state.waits[wait_id].row._replace(state=outcome, closed=state.version)
+        for wait_id, outcome in ended.items()
+    )
+    return state._replace(waits=_without(state.waits, *ended)), RowChanges(rows)
+
+
+def _call_started(state: RunState, recorded: Recorded, event: e.CallStarted) -> tuple[RunState, RowChanges]:
+    call = OpenCall(event.op, event.node, event.tool, event.key, event.attempt, 1, "running", event.wait)
+    state = _with_call(state, call)
+    if event.wait is None or event.link is None:
+        return state, NOTHING
+    named = parse_token_id(event.wait)
+    if named is None:
+        raise HistoryDamagedError("a wait's id isn't one", where=f"event {recorded.version}")
+    row = WaitRow(state.run_id, recorded.version, named[0], named[1], "open")
+    state, _ = _put_wait(state, event.wait, TokenWait(event.op, row))
+    link = LinkRow(bytes.fromhex(event.link), state.run_id, recorded.version)
+    return state, RowChanges((row,), (link,))
+
+
+def _rerun(state: RunState, recorded: Recorded, event: e.Rerun) -> tuple[RunState, RowChanges]:
+    call = _call(state, event.op)
+    state = _with_call(state, call._replace(ordinal=event.ordinal))
+    if event.link is None or call.wait is None:
+        return state, NOTHING
+    opened = _wait(state, call.wait).row.opened
+    return state, RowChanges((), (LinkRow(bytes.fromhex(event.link), state.run_id, opened),))
+
+
+def _call_paused(state: RunState, recorded: Recorded, event: e.CallPaused) -> tuple[RunState, RowChanges]:
+    call = _call(state, event.op)._replace(phase="paused", due_at=event.times_out_at)
+    op, row = _wait(state, event.wait)
+    row = row._replace(
+        state="answered" if row.state == "answered" else "waiting",
+        paused=recorded.version,
+        due=to_micros(event.times_out_at),
+    )
+    return _put_wait(_with_call(state, call), event.wait, TokenWait(op, row))
+
+
+def _result(state: RunState, op: str, *, final: bool) -> tuple[RunState, RowChanges]:
+    call = _call(state, op)
+    kept = {**state.calls, op: call._replace(phase="retrying", due_at=None)}
+    calls = _without(state.calls, op) if final else kept
+    state = state._replace(calls=calls, abandoned=state.abandoned - {op})
+    if call.wait is None or call.wait not in state.waits:
+        return state, NOTHING
+    return _close_waits(state, {call.wait: "unused"})
+
+
+def _call_completed(
+    state: RunState, recorded: Recorded, event: e.CallCompleted
+) -> tuple[RunState, RowChanges]:
+    return _result(state, event.op, final=True)
+
+
+def _call_failed(state: RunState, recorded: Recorded, event: e.CallFailed) -> tuple[RunState, RowChanges]:
+    return _result(state, event.op, final=event.final)
+
+
+def _retry(state: RunState, recorded: Recorded, event: e.RetryScheduled) -> tuple[RunState, RowChanges]:
+    call = _call(state, event.op)
+    return _with_call(
+        state, call._replace(phase="retrying", attempt=event.attempt, due_at=event.due_at)
+    ), NOTHING
+
+
+def _answered(state: RunState, recorded: Recorded, event: e.WaitTokenAnswered) -> tuple[RunState, RowChanges]:
+    op, row = _wait(state, event.wait)
+    return _put_wait(
+        state, event.wait, TokenWait(op, row._replace(state="answered", answer=recorded.version))
+    )
+
+
+def _taken(state: RunState, recorded: Recorded, event: e.WaitTokenCompleted) -> tuple[RunState, RowChanges]:
+    op, row = _wait(state, event.wait)
+    answer = row.answer if event.held else recorded.version
+    row = row._replace(state="completed", answer=answer, closed=recorded.version)
+    state = state._replace(waits=_without(state.waits, event.wait), calls=_without(state.calls, op))
+    return state, RowChanges((row,))
+
+
+def _discarded(
+    state: RunState, recorded: Recorded, event: e.WaitTokenDiscarded
+) -> tuple[RunState, RowChanges]:
+    cancelled = event.reason in ("run-cancelled", "branch-cancelled")
+    return _close_waits(state, {event.wait: "cancelled" if cancelled else "unused"})
+
+
+def _timed_out(
+    state: RunState, recorded: Recorded, event: e.WaitTokenTimedOut
+) -> tuple[RunState, RowChanges]:
+    return _close_waits(state, {event.wait: "timed-out"})
+
+
+def losing_branches(op: str, winner: int, ops: Iterable[str]) -> set[str]:
+    """Those of `ops` that lie in a branch of race or gather `op` other than `winner`."""
+    prefix, mine = f"{op}.b", f"{op}.b{winner}."
+    return {each for each in ops if each.startswith(prefix) and not each.startswith(mine)}
+
+
+def _race_decided(state: RunState, recorded: Recorded, event: e.RaceDecided) -> tuple[RunState, RowChanges]:
+    running = {op for op, call in state.calls.items() if call.phase == "running"}
+    lost = losing_branches(event.op, event.winner, (*state.calls, *state.timers))
+    closing = {
+        wait_id: "cancelled"
+        for wait_id, wait in state.waits.items()
+        if wait.op in lost and not wait.row.answer
+    }
+    state = state._replace(
+        calls={op: call for op, call in state.calls.items() if op not in lost or op in running},
+        timers=_without(state.timers, *lost),
+        abandoned=state.abandoned | (lost & running),
+    )
+    return _close_waits(state, closing)
+
+
+def _timer_set(state: RunState, recorded: Recorded, event: e.TimerSet) -> tuple[RunState, RowChanges]:
+    return state._replace(timers={**state.timers, event.op: event.due_at}), NOTHING
+
+
+def _timer_fired(state: RunState, recorded: Recorded, event: e.TimerFired) -> tuple[RunState, RowChanges]:
+    return state._replace(timers=_without(state.timers, event.op)), NOTHING
+
+
+def _mismatch(state: RunState, recorded: Recorded, event: e.CodeMismatch) -> tuple[RunState, RowChanges]:
+    return state._replace(mismatch=event), NOTHING
+
+
+def _matched(state: RunState, recorded: Recorded, event: e.CodeMatched) -> tuple[RunState, RowChanges]:
+    return state._replace(mismatch=None), NOTHING
+
+
+def _ended(state: RunState, recorded: Recorded, event: e.Event) -> tuple[RunState, RowChanges]:
+    cancelled = isinstance(event, e.Cancelled)
+    closing = {
+        wait_id: "unused" if wait.row.state == "open" and not cancelled else "cancelled"
+        for wait_id, wait in state.waits.items()
+    }
+    state, rows = _close_waits(state, closing)
+    return state._replace(calls={}, timers={}, abandoned=frozenset(), mismatch=None), rows
+
+
+_STATUS: Mapping[type[e.Event], str] = {
+    e.Suspended: "suspended",
+    e.CodeMismatch: "suspended",
+    e.Completed: "completed",
+    e.Failed: "failed",
+    e.Cancelled: "cancelled",
+}
+_STEPS: Mapping[type[e.Event], _Step] = {
+    e.CallStarted: _call_started,
+    e.Rerun: _rerun,
+    e.CallPaused: _call_paused,
+    e.CallCompleted: _call_completed,
+    e.CallFailed: _call_failed,
+    e.RetryScheduled: _retry,
+    e.WaitTokenAnswered: _answered,
+    e.WaitTokenCompleted: _taken,
+    e.WaitTokenDiscarded: _discarded,
+    e.WaitTokenTimedOut: _timed_out,
+    e.RaceDecided: _race_decided,
+    e.TimerSet: _timer_set,
+    e.TimerFired: _timer_fired,
+    e.CodeMismatch: _mismatch,
+    e.CodeMatched: _matched,
+    e.Completed: _ended,
+    e.Failed: _ended,
+    e.Cancelled: _ended,
+}

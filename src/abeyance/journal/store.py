@@ -1,0 +1,284 @@
+"""The store's port: one conditional append, and reads that answer from indexed rows.
+
+**Who arbitrates** (design 3.2). `append` is the only write to a run. Its arbiter is a compare-and-swap on
+the run's `run_control` row: the version *and* the lease must be what the writer saw, and the run's key must
+be live; events, contents, waits and links go in with the same statement, and only for winners. A loser is
+absent from the result, takes nothing with it, and decides again on what it then reads.
+
+**Three classes of rows.** *Inline read models* (`run_control`, `waits`, `links`) are written here, with the
+events, because answers are arbitrated by them. *Following read models* are in `abeyance.projections`.
+*Scratch* (attempts, rate windows) may be lost.
+
+Every row type below is a plain tuple of ids, integers, bytes and short texts: a store adapter needs no
+knowledge of what an event means. Times are bigint microseconds since the epoch.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+
+class EventRow(NamedTuple):
+    """One signed event as stored. `state` is `kid[8] ‖ signature[64] ‖ deflated body`."""
+
+    run_id: UUID
+    version: int
+    topic: str
+    state: bytes
+
+
+class ContentRow(NamedTuple):
+    """The sealed content of the event at `version`. An event has at most one."""
+
+    run_id: UUID
+    version: int
+    blob: bytes
+
+
+class WaitRow(NamedTuple):
+    """One wait token of a run, known by the version of the event that opened it.
+
+    `state` is `open`, `answered`, `waiting`, `completed`, `timed-out`, `cancelled` or `unused`. `call_key` and
+    `ordinal` make the token's id, `pause:<call_key>:<ordinal>`. `paused`, `answer` and `closed` are versions of
+    the events that did so; `due` is the wait's deadline.
+    """
+
+    run_id: UUID
+    opened: int
+    call_key: UUID
+    ordinal: int
+    state: str
+    paused: int | None = None
+    answer: int | None = None
+    due: int | None = None
+    closed: int | None = None
+
+
+class LinkRow(NamedTuple):
+    """A link's digest (SHA-256 of its token) and the wait it answers."""
+
+    digest: bytes
+    run_id: UUID
+    opened: int
+
+
+class Control(NamedTuple):
+    """A run's `run_control` row.
+
+    `status` is `pending`, `running`, `suspended`, `completed`, `failed` or `cancelled`. `head` is the SHA-256
+    of the newest event (its leaf hash). `due` is when the run must be looked at, `None` when it has ended.
+    A lease is a random id, compared for equality. `definition` is the first 16 bytes of the digest of the
+    definition that the run last moved under. `key_state` is `live` or `erased`.
+    """
+
+    run_id: UUID
+    version: int
+    head: bytes
+    status: str
+    due: int | None
+    lease_id: UUID | None
+    lease_until: int | None
+    definition: bytes
+    key_id: int
+    key_state: str
+    workspace: str
+    project: str
+    created: int
+    updated: int
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Everything that one decision writes to one run, in one statement.
+
+    It wins only if the stored `run_control` row has version `expected_version` (0: there is none yet, and
+    the row is inserted), lease `expected_lease` and a live key. `control` holds the new values; `due` and
+    `lease_until` are taken from it only if the lease changes or nobody holds one, so that an acceptor never
+    shortens what the lease's holder has renewed. `waits` are whole rows, inserted or put in place of the row
+    with the same `(run_id, opened)`; a row that is closed already is never changed.
+    """
+
+    expected_version: int
+    expected_lease: UUID | None
+    control: Control
+    events: tuple[EventRow, ...]
+    contents: tuple[ContentRow, ...] = ()
+    waits: tuple[WaitRow, ...] = ()
+    links: tuple[LinkRow, ...] = ()
+
+    @property
+    def run_id(self) -> UUID:
+        """The run that is appended to."""
+        return self.control.run_id
+
+
+class StoredRun(NamedTuple):
+    """A run as one read returns it: its control row, its events in version order, its contents by version."""
+
+    control: Control
+    events: list[EventRow]
+    contents: dict[int, bytes]
+
+
+class StoredWait(NamedTuple):
+    """What the acceptor of an answer works from: the link's or token's wait, its run's control row, the run's
+    newest event, and the event that opened the wait. `answer_blob` is the sealed answer that the wait
+    holds or took, if there is one. The cost doesn't grow with the history.
+    """
+
+    wait: WaitRow
+    control: Control
+    newest: EventRow
+    opening: EventRow
+    answer_blob: bytes | None
+
+
+class OpenWait(NamedTuple):
+    """A wait that is still open, with the event that opened it and, if it has been reached, the one that
+    paused the run on it: what `waitingFor` is served from.
+    """
+
+    wait: WaitRow
+    opening: EventRow
+    pausing: EventRow | None
+
+
+class RunRecord(NamedTuple):
+    """What one run's view is served from: control row, first and newest event, the newest event's content
+    (output or failure detail), and the waits that are still open.
+    """
+
+    control: Control
+    first: EventRow
+    newest: EventRow
+    content: bytes | None
+    waits: list[OpenWait]
+
+
+class Claim(NamedTuple):
+    """A run that the caller may now execute, under the lease it asked with."""
+
+    run_id: UUID
+    lease_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """Which runs a process may take. Lost hints cost nothing: `due` finds everything.
+
+    Claimable is a run whose `due` has come (or that is `hinted` and ready), that nobody holds a live lease on,
+    and whose definition is in `definitions` (or whose `due` is older than `grace_micros`: any process with
+    room may then look whether its code fits). Hinted runs come first, then two thirds of the room for the
+    newest ready, one third for the oldest due, so that neither starves the other.
+    """
+
+    now: int
+    lease_until: int
+    room: int
+    lease_ids: Sequence[UUID]
+    definitions: Sequence[bytes]
+    hinted: Sequence[UUID] = ()
+    grace_micros: int = 60_000_000
+
+
+class SealedEvent(NamedTuple):
+    """An event with its gap-free place in the whole journal, from 0."""
+
+    sealed_index: int
+    event: EventRow
+
+
+class JournalStore(Protocol):
+    """A journal on one database. All methods raise `StoreUnavailableError` when the store is busy, full,
+    read-only or gone; then nothing was written, except where `append` says otherwise.
+    """
+
+    async def append(self, appends: Sequence[Append]) -> list[bool]:
+        """Write what wins; `True` for each append that did. At most one append a run in a batch.
+
+        After a connection lost during COMMIT the adapter looks the first event up by (stream, version):
+        the same bytes there mean that it landed.
+        """
+
+    async def read_run(self, run_id: UUID, *, after: int = 0, upto: int | None = None) -> StoredRun | None:
+        """Control row, events with `after < version <= upto` and their contents; `None` if there is no run."""
+
+    async def read_record(self, run_id: UUID) -> RunRecord | None:
+        """What the run's view is served from."""
+
+    async def read_events(
+        self, run_id: UUID, *, after: int, limit: int, contents: bool
+    ) -> tuple[list[EventRow], dict[int, bytes]]:
+        """A page of a stream in version order, with the contents if they are asked for."""
+
+    async def find_link(self, digest: bytes) -> StoredWait | None:
+        """The wait that a link answers."""
+
+    async def find_wait(self, run_id: UUID, call_key: UUID, ordinal: int) -> StoredWait | None:
+        """The wait that a token id names, in this run."""
+
+    async def find_content(self, run_id: UUID, version: int) -> bytes | None:
+        """One sealed content."""
+
+    async def append_stream(self, stream: UUID, expected_version: int, events: Sequence[EventRow]) -> bool:
+        """Append to a stream that is not a run's (a workspace's, the deployment's). The primary key decides."""
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        """Take runs that are due, each under one of `request.lease_ids`."""
+
+    async def renew(self, lease_ids: Sequence[UUID], lease_until: int) -> set[UUID]:
+        """Prolong leases; returns those still held. Touches no indexed column."""
+
+    async def release(self, run_id: UUID, lease_id: UUID, *, seen_version: int, due: int | None) -> None:
+        """Give a lease back without an event: `due` if the version is still `seen_version`, else due now."""
+
+    async def put_definition(self, digest: bytes, document: bytes) -> bool:
+        """Store a definition or schema document by its SHA-256; `True` for whoever stored it first."""
+
+    async def get_definition(self, digest: bytes) -> bytes | None:
+        """The document with this digest, checked against it."""
+
+    async def seal(self, limit: int) -> int:
+        """Give up to `limit` committed events their index, in the order of design 3.5; returns the new size.
+        Safe to call from several processes at once: a compare-and-swap on the size lets one win.
+        """
+
+    async def read_sealed(self, start: int, limit: int) -> list[SealedEvent]:
+        """Sealed events from index `start` on."""
+
+    async def hint(self, run_ids: Sequence[UUID]) -> None:
+        """Tell other processes that something happened to these runs. May be lost."""
+
+    def hints(self) -> AsyncIterator[UUID]:
+        """Hints from other processes (on SQLite: from this one). May miss some; polling is the truth."""
+
+    async def now(self) -> int:
+        """The deployment's time: the database's clock on PostgreSQL, the host's on SQLite."""
+
+    async def check_writable(self) -> None:
+        """Return if an append would be possible now, else raise `StoreUnavailableError`."""
+
+    async def close(self) -> None:
+        """Finish what is under way and let the database go."""
+
+
+class KeyStore(Protocol):
+    """Run keys, apart from the journal (design 3.4). Keys come in blocks of 256, made by one commit;
+    each is wrapped by the epoch key, which the master key wraps.
+    """
+
+    async def take(self, count: int) -> list[tuple[int, bytes]]:
+        """`count` new keys that nobody else has or gets: `(key_id, key)`. Durable before it returns."""
+
+    async def get(self, key_ids: Sequence[int]) -> dict[int, bytes]:
+        """The keys that still exist."""
+
+    async def delete(self, key_ids: Sequence[int]) -> None:
+        """Destroy keys: what they sealed can't be opened any more."""
+
+    async def secret(self, name: str) -> bytes:
+        """A 32-byte secret of the deployment (made once, by name), wrapped like the run keys."""
+
+    async def close(self) -> None:
+        """Let the key store go."""

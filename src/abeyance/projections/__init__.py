@@ -1,0 +1,1 @@
+"""What is true now: read models and the follower that feeds them."""
