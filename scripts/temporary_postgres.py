@@ -103,10 +103,18 @@ class TemporaryPostgres:
         """Return the installation, or a copy of it where the server's account can't reach the first."""
         if not self._account or _runs(installation, self._account):
             return installation
+        package = installation.parent
+        libraries = package.with_name(package.name + ".libs")  # a wheel's own, found by the relative path
         copy = self.folder / "postgres"
-        shutil.copytree(installation, copy, symlinks=True)
-        copy.chmod(0o755)
-        return copy
+        shutil.copytree(installation, copy / package.name / installation.name, symlinks=True)
+        if libraries.is_dir():
+            shutil.copytree(libraries, copy / libraries.name)
+        for path in (
+            copy,
+            *copy.rglob("*"),
+        ):  # the supervisor, with this account, has to be able to remove it
+            os.chown(path, self._account["user"], self._account["group"], follow_symlinks=False)
+        return copy / package.name / installation.name
 
     def _initialise(self) -> None:
         command = [str(self._binaries / "initdb"), "-D", str(self.folder / "data"), "-U", "postgres"]
