@@ -90,5 +90,5 @@ class RunService(Protocol):
     ) -> Page[AuditRecord]:
         """Sealed events after index `after`, in the journal's order."""
 
-    async def problems(self) -> list[str]:
+    async def problems(self) -> tuple[str, ...]:
         """Why this process isn't ready to serve; empty if it is. Reads the store."""

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from abeyance.crypto.signing import Signer, pae, verify_signature
 from abeyance.errors import HistoryDamagedError, UnknownEventError, VerificationError
 from abeyance.journal.body import BODY_VERSION, MAX_BODY_BYTES, Body, format_body, leaf_hash, parse_body
-from abeyance.journal.events import EVENT_TYPES, Event
+from abeyance.journal.events import DEPLOYMENT_STREAM, EVENT_TYPES, Event
 from abeyance.journal.store import EventRow
 
 _HEADER = 8 + 64 + 1
@@ -44,6 +44,8 @@ _FIXED = (
 
 
 def _dictionary(kid: bytes, origin: str, stream: UUID) -> bytes:
+    # The deployment's own stream says what the origin is, so it is read without knowing it.
+    origin = "" if stream == DEPLOYMENT_STREAM else origin
     tail = f',"kid":"{kid.hex()}","log":"{origin}","prev":null,"run":"{stream}","t":"","v":1,"ver":,"prev":"'
     return _FIXED + tail.encode()
 
@@ -142,6 +144,11 @@ class EventCodec:
         except VerificationError as error:
             raise HistoryDamagedError(error.reason, where=_where(row)) from error
         return recorded
+
+
+def read_origin(row: EventRow) -> str:
+    """The origin that an event of the deployment's stream was signed for. Checks nothing else."""
+    return parse_body(EventCodec("").plain(row)).log
 
 
 def _where(row: EventRow) -> str:

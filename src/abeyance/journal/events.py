@@ -201,6 +201,7 @@ class WaitTokenDiscarded(Event):
         "run-cancelled",
         "reruns-exhausted",
         "branch-cancelled",
+        "call-failed",
         "erased",
     ]
     wait: Text
@@ -322,3 +323,24 @@ EVENT_TYPES: dict[str, type[Event]] = {
         Completed, Failed, Cancelled, LogOpened, KeyAdded, DefinitionRecorded, WorkspaceCreated,
     )
 }  # fmt: skip
+
+
+def content_ref(event: Event) -> ContentRef | None:
+    """The commitment that an event brings to its stream: whose content lies in the vault at its version.
+
+    `wait-token-completed` of a held answer and `wait-token-discarded` repeat the commitment of the
+    `wait-token-answered` before them and bring none.
+    """
+    match event:
+        case Started() | CallStarted():
+            return event.input
+        case CallCompleted() | StepCompleted() | Completed():
+            return event.output
+        case WaitTokenAnswered():
+            return event.answer
+        case WaitTokenCompleted():
+            return None if event.held else event.answer
+        case CallFailed() | StepFailed() | Failed():
+            return event.detail
+        case _:
+            return None

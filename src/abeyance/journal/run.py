@@ -24,7 +24,7 @@ CLOSED_WAIT = frozenset(("completed", "timed-out", "cancelled", "unused"))
 
 
 class OpenCall(NamedTuple):
-    """A call without a final result. `phase` is `running`, `paused` or `retrying` (until `due_at`)."""
+    """A call without a final result. `phase` is `running`, `drained`, `paused` or `retrying`."""
 
     op: str
     node: str
@@ -34,18 +34,22 @@ class OpenCall(NamedTuple):
     ordinal: int
     phase: str
     wait: str | None = None
-    due_at: datetime | None = None
 
 
-class TokenWait(NamedTuple):
-    """An open wait token, its operation, and its row as it stands."""
+class PendingWait(NamedTuple):
+    """Something that the run waits for or may come to wait for: its operation, its row as it stands, and the
+    commitment of the answer that a token holds.
+    """
 
     op: str
     row: WaitRow
+    held: e.ContentRef | None = None
 
 
 class RunState(NamedTuple):
-    """A run at one version. `abandoned` are operations in flight whose branch lost a race."""
+    """A run at one version. `waits` are by token id, or for other kinds by `timer <op>`, `retry <op>` and
+    `code-mismatch`. `abandoned` are operations in flight whose branch lost a race.
+    """
 
     run_id: UUID
     version: int
@@ -55,8 +59,7 @@ class RunState(NamedTuple):
     started: e.Started
     created_at: datetime
     calls: Mapping[str, OpenCall] = {}
-    waits: Mapping[str, TokenWait] = {}
-    timers: Mapping[str, datetime] = {}
+    waits: Mapping[str, PendingWait] = {}
     abandoned: frozenset[str] = frozenset()
     mismatch: e.CodeMismatch | None = None
 
@@ -65,11 +68,10 @@ class RunState(NamedTuple):
         """Whether nothing can be appended any more."""
         return self.status in ENDED
 
-    def next_deadline(self) -> datetime:
-        """The nearest moment at which the run must be looked at while it waits: never after its end."""
-        dues = [call.due_at for call in self.calls.values() if call.due_at is not None]
-        dues += self.timers.values()
-        return min((*dues, self.started.expires_at))
+    def next_deadline(self) -> int:
+        """The nearest moment (microseconds) at which the run must be looked at while it waits: never after its end."""
+        dues = [wait.row.due for wait in self.waits.values() if wait.row.due is not None]
+        return min((*dues, to_micros(self.started.expires_at)))
 
 
 def token_id(call_key: UUID, ordinal: int) -> str:
@@ -154,7 +156,7 @@ def _call(state: RunState, op: str) -> OpenCall:
     return call
 
 
-def _wait(state: RunState, wait_id: str) -> TokenWait:
+def _wait(state: RunState, wait_id: str) -> PendingWait:
     wait = state.waits.get(wait_id)
     if wait is None:
         raise HistoryDamagedError(f"no wait {wait_id} is open", where=f"event {state.version}")
@@ -165,35 +167,49 @@ def _with_call(state: RunState, call: OpenCall) -> RunState:
     return state._replace(calls={**state.calls, call.op: call})
 
 
-def _put_wait(state: RunState, wait_id: str, wait: TokenWait) -> tuple[RunState, RowChanges]:
+def _put_wait(state: RunState, wait_id: str, wait: PendingWait) -> tuple[RunState, RowChanges]:
     return state._replace(waits={**state.waits, wait_id: wait}), RowChanges((wait.row,))
 
 
-def _close_waits(state: RunState, ended: Mapping[str, str]) -> tuple[RunState, RowChanges]:
+def _close_waits(state: RunState, outcomes: Mapping[str, str]) -> tuple[RunState, RowChanges]:
+    """Close those of the named waits that are open."""
     rows = tuple(
-        state.waits[wait_id].row._replace(state=outcome, closed=state.version)
-        for wait_id, outcome in ended.items()
+        state.waits[key].row._replace(state=outcome, closed=state.version)
+        for key, outcome in outcomes.items()
+        if key in state.waits
     )
-    return state._replace(waits=_without(state.waits, *ended)), RowChanges(rows)
+    if not rows:
+        return state, NOTHING
+    return state._replace(waits=_without(state.waits, *outcomes)), RowChanges(rows)
+
+
+def _plain_wait(state: RunState, op: str, due: datetime | None) -> PendingWait:
+    row = WaitRow(
+        state.run_id, state.version, None, None, "waiting", due=None if due is None else to_micros(due)
+    )
+    return PendingWait(op, row)
 
 
 def _call_started(state: RunState, recorded: Recorded, event: e.CallStarted) -> tuple[RunState, RowChanges]:
     call = OpenCall(event.op, event.node, event.tool, event.key, event.attempt, 1, "running", event.wait)
-    state = _with_call(state, call)
+    state, changes = _close_waits(_with_call(state, call), {f"retry {event.op}": "completed"})
     if event.wait is None or event.link is None:
-        return state, NOTHING
+        return state, changes
     named = parse_token_id(event.wait)
     if named is None:
         raise HistoryDamagedError("a wait's id isn't one", where=f"event {recorded.version}")
     row = WaitRow(state.run_id, recorded.version, named[0], named[1], "open")
-    state, _ = _put_wait(state, event.wait, TokenWait(event.op, row))
+    state, opened = _put_wait(state, event.wait, PendingWait(event.op, row))
     link = LinkRow(bytes.fromhex(event.link), state.run_id, recorded.version)
-    return state, RowChanges((row,), (link,))
+    return state, RowChanges(changes.waits + opened.waits, (link,))
 
 
 def _rerun(state: RunState, recorded: Recorded, event: e.Rerun) -> tuple[RunState, RowChanges]:
     call = _call(state, event.op)
-    state = _with_call(state, call._replace(ordinal=event.ordinal))
+    given_back = event.cause == "drained" and call.phase == "running"
+    state = _with_call(
+        state, call._replace(ordinal=event.ordinal, phase="drained" if given_back else "running")
+    )
     if event.link is None or call.wait is None:
         return state, NOTHING
     opened = _wait(state, call.wait).row.opened
@@ -201,24 +217,22 @@ def _rerun(state: RunState, recorded: Recorded, event: e.Rerun) -> tuple[RunStat
 
 
 def _call_paused(state: RunState, recorded: Recorded, event: e.CallPaused) -> tuple[RunState, RowChanges]:
-    call = _call(state, event.op)._replace(phase="paused", due_at=event.times_out_at)
-    op, row = _wait(state, event.wait)
-    row = row._replace(
-        state="answered" if row.state == "answered" else "waiting",
+    state = _with_call(state, _call(state, event.op)._replace(phase="paused"))
+    wait = _wait(state, event.wait)
+    row = wait.row._replace(
+        state="waiting" if wait.held is None else "answered",
         paused=recorded.version,
         due=to_micros(event.times_out_at),
     )
-    return _put_wait(_with_call(state, call), event.wait, TokenWait(op, row))
+    return _put_wait(state, event.wait, wait._replace(row=row))
 
 
 def _result(state: RunState, op: str, *, final: bool) -> tuple[RunState, RowChanges]:
     call = _call(state, op)
-    kept = {**state.calls, op: call._replace(phase="retrying", due_at=None)}
+    kept = {**state.calls, op: call._replace(phase="retrying")}
     calls = _without(state.calls, op) if final else kept
     state = state._replace(calls=calls, abandoned=state.abandoned - {op})
-    if call.wait is None or call.wait not in state.waits:
-        return state, NOTHING
-    return _close_waits(state, {call.wait: "unused"})
+    return _close_waits(state, {call.wait: "unused"} if call.wait is not None else {})
 
 
 def _call_completed(
@@ -232,25 +246,23 @@ def _call_failed(state: RunState, recorded: Recorded, event: e.CallFailed) -> tu
 
 
 def _retry(state: RunState, recorded: Recorded, event: e.RetryScheduled) -> tuple[RunState, RowChanges]:
-    call = _call(state, event.op)
-    return _with_call(
-        state, call._replace(phase="retrying", attempt=event.attempt, due_at=event.due_at)
-    ), NOTHING
+    state = _with_call(state, _call(state, event.op)._replace(phase="retrying"))
+    return _put_wait(state, f"retry {event.op}", _plain_wait(state, event.op, event.due_at))
 
 
 def _answered(state: RunState, recorded: Recorded, event: e.WaitTokenAnswered) -> tuple[RunState, RowChanges]:
-    op, row = _wait(state, event.wait)
-    return _put_wait(
-        state, event.wait, TokenWait(op, row._replace(state="answered", answer=recorded.version))
-    )
+    wait = _wait(state, event.wait)
+    row = wait.row._replace(state="answered", answer=recorded.version)
+    return _put_wait(state, event.wait, wait._replace(row=row, held=event.answer))
 
 
 def _taken(state: RunState, recorded: Recorded, event: e.WaitTokenCompleted) -> tuple[RunState, RowChanges]:
-    op, row = _wait(state, event.wait)
-    answer = row.answer if event.held else recorded.version
-    row = row._replace(state="completed", answer=answer, closed=recorded.version)
-    state = state._replace(waits=_without(state.waits, event.wait), calls=_without(state.calls, op))
-    return state, RowChanges((row,))
+    wait = _wait(state, event.wait)
+    row = wait.row._replace(answer=wait.row.answer if event.held else recorded.version)
+    state = state._replace(
+        waits={**state.waits, event.wait: wait._replace(row=row)}, calls=_without(state.calls, wait.op)
+    )
+    return _close_waits(state, {event.wait: "completed"})
 
 
 def _discarded(
@@ -274,44 +286,44 @@ def losing_branches(op: str, winner: int, ops: Iterable[str]) -> set[str]:
 
 def _race_decided(state: RunState, recorded: Recorded, event: e.RaceDecided) -> tuple[RunState, RowChanges]:
     running = {op for op, call in state.calls.items() if call.phase == "running"}
-    lost = losing_branches(event.op, event.winner, (*state.calls, *state.timers))
-    closing = {
-        wait_id: "cancelled"
-        for wait_id, wait in state.waits.items()
-        if wait.op in lost and not wait.row.answer
-    }
+    lost = losing_branches(
+        event.op, event.winner, (*state.calls, *(wait.op for wait in state.waits.values()))
+    )
     state = state._replace(
         calls={op: call for op, call in state.calls.items() if op not in lost or op in running},
-        timers=_without(state.timers, *lost),
         abandoned=state.abandoned | (lost & running),
     )
-    return _close_waits(state, closing)
+    return _close_waits(state, {key: "cancelled" for key, wait in state.waits.items() if wait.op in lost})
 
 
 def _timer_set(state: RunState, recorded: Recorded, event: e.TimerSet) -> tuple[RunState, RowChanges]:
-    return state._replace(timers={**state.timers, event.op: event.due_at}), NOTHING
+    return _put_wait(state, f"timer {event.op}", _plain_wait(state, event.op, event.due_at))
 
 
 def _timer_fired(state: RunState, recorded: Recorded, event: e.TimerFired) -> tuple[RunState, RowChanges]:
-    return state._replace(timers=_without(state.timers, event.op)), NOTHING
+    return _close_waits(state, {f"timer {event.op}": "completed"})
 
 
 def _mismatch(state: RunState, recorded: Recorded, event: e.CodeMismatch) -> tuple[RunState, RowChanges]:
-    return state._replace(mismatch=event), NOTHING
+    state, closed = _close_waits(state, {"code-mismatch": "unused"})
+    state, opened = _put_wait(
+        state._replace(mismatch=event), "code-mismatch", _plain_wait(state, event.op, None)
+    )
+    return state, RowChanges(closed.waits + opened.waits)
 
 
 def _matched(state: RunState, recorded: Recorded, event: e.CodeMatched) -> tuple[RunState, RowChanges]:
-    return state._replace(mismatch=None), NOTHING
+    return _close_waits(state._replace(mismatch=None), {"code-mismatch": "completed"})
 
 
 def _ended(state: RunState, recorded: Recorded, event: e.Event) -> tuple[RunState, RowChanges]:
     cancelled = isinstance(event, e.Cancelled)
     closing = {
-        wait_id: "unused" if wait.row.state == "open" and not cancelled else "cancelled"
-        for wait_id, wait in state.waits.items()
+        key: "unused" if wait.row.state == "open" and not cancelled else "cancelled"
+        for key, wait in state.waits.items()
     }
     state, rows = _close_waits(state, closing)
-    return state._replace(calls={}, timers={}, abandoned=frozenset(), mismatch=None), rows
+    return state._replace(calls={}, abandoned=frozenset(), mismatch=None), rows
 
 
 _STATUS: Mapping[type[e.Event], str] = {

@@ -37,17 +37,18 @@ class ContentRow(NamedTuple):
 
 
 class WaitRow(NamedTuple):
-    """One wait token of a run, known by the version of the event that opened it.
+    """One thing that a run waits for, known by the version of the event that opened it (whose topic says what
+    kind it is: `call-started` a wait token, `timer-set` a timer, `retry-scheduled` a retry, `code-mismatch`).
 
     `state` is `open`, `answered`, `waiting`, `completed`, `timed-out`, `cancelled` or `unused`. `call_key` and
-    `ordinal` make the token's id, `pause:<call_key>:<ordinal>`. `paused`, `answer` and `closed` are versions of
-    the events that did so; `due` is the wait's deadline.
+    `ordinal` make a token's id, `pause:<call_key>:<ordinal>`; other kinds have none. `paused`, `answer` and
+    `closed` are versions of the events that did so; `due` is the wait's deadline.
     """
 
     run_id: UUID
     opened: int
-    call_key: UUID
-    ordinal: int
+    call_key: UUID | None
+    ordinal: int | None
     state: str
     paused: int | None = None
     answer: int | None = None

@@ -1,0 +1,188 @@
+"""Taking an answer: at a link, or with the app's key.
+
+If the run is at hand in this process its actor decides, in the same turn as what follows. Else the acceptor works
+from indexed rows (link → wait → control row) and the run's newest event: it takes `prev` from that event's bytes,
+refuses loudly if event and control row disagree, and appends one event. Its cost doesn't grow with the history.
+Answer and deadline race for one slot, which one conditional append decides; a loser reads again and decides again.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from abeyance.engine import decisions
+from abeyance.engine.actor import Actor
+from abeyance.engine.answer_append import append_of_answer
+from abeyance.engine.answers import AnswerChecks
+from abeyance.engine.executor import Executor
+from abeyance.engine.links import link_digest
+from abeyance.engine.turn import Turn
+from abeyance.errors import (
+    ConflictError,
+    HistoryDamagedError,
+    RefusedError,
+    StoreUnavailableError,
+    WaitTokenClosedError,
+    WaitTokenNotFoundError,
+)
+from abeyance.journal.events import CallStarted, content_ref
+from abeyance.journal.run import CLOSED_WAIT, ENDED, parse_token_id, token_id
+from abeyance.journal.store import StoredWait
+from abeyance.world import to_micros
+
+_TRIES = 50
+
+
+class _ByRowsError(RefusedError):
+    """The run at hand can't say what became of the wait: the rows do."""
+
+
+@dataclass(slots=True)
+class Answerable:
+    """A wait that was found and may be answered: the `OpenLink` of the service's port.
+
+    It was found by a link (`digest`) or by run and token id (`run_id`); `stored` is what was read, until it is
+    known to be old.
+    """
+
+    acceptor: "Acceptor"
+    digest: bytes | None
+    run_id: UUID
+    wait_id: str
+    stored: StoredWait | None
+    by: str
+
+    async def answer(self, value: bytes) -> None:
+        """See `OpenLink.answer`."""
+        await self.acceptor.accept(self, value)
+
+
+class Acceptor:
+    """Takes answers for runs of one store."""
+
+    def __init__(self, executor: Executor, checks: AnswerChecks) -> None:
+        self._executor = executor
+        self._checks = checks
+
+    async def open_link(self, token: str) -> Answerable:
+        """The wait that a link answers. Raises `WaitTokenNotFoundError`."""
+        digest = link_digest(token)
+        at_hand = self._executor.link(digest)
+        if at_hand is not None:
+            return Answerable(self, digest, at_hand[0].run_id, at_hand[1], None, by="link")
+        stored = await self._executor.store.find_link(digest)
+        if stored is None:
+            raise WaitTokenNotFoundError
+        return Answerable(self, digest, stored.wait.run_id, _wait_id(stored), stored, by="link")
+
+    async def open_wait(self, run_id: UUID, wait_id: str, *, by: str) -> Answerable:
+        """The wait that a token id names in this run. Raises `WaitTokenNotFoundError`."""
+        named = parse_token_id(wait_id)
+        stored = None if named is None else await self._executor.store.find_wait(run_id, *named)
+        if stored is None:
+            raise WaitTokenNotFoundError
+        return Answerable(self, None, run_id, wait_id, stored, by=by)
+
+    async def accept(self, wait: Answerable, value: bytes) -> None:
+        """Take `value`. See `OpenLink.answer` for what is raised."""
+        by_rows = False
+        for _ in range(_TRIES):
+            actor = None if by_rows else self._executor.find(wait.run_id)
+            try:
+                if actor is not None:
+                    await actor.submit(lambda turn: self._decide(turn, wait, value))
+                    return
+                stored, wait.stored = wait.stored or await self._read(wait), None
+                if await self._take_by_rows(stored, wait, value):
+                    return
+            except _ByRowsError:
+                by_rows, wait.stored = True, None
+            except ConflictError:
+                wait.stored = None
+        raise StoreUnavailableError("the run is written to by many at once; send the answer again")
+
+    def _decide(self, turn: Turn, wait: Answerable, value: bytes) -> None:
+        open_wait = turn.state.waits.get(wait.wait_id)
+        opened = turn.session.opened.get(wait.wait_id)
+        opening = opened[0].event if opened else None
+        check = self._checks.at_hand(opening.tool) if isinstance(opening, CallStarted) else None
+        if open_wait is None or check is None:
+            raise _ByRowsError
+        if open_wait.row.due is not None and turn.now >= open_wait.row.due:
+            raise WaitTokenClosedError("timed-out")
+        if open_wait.held is not None and open_wait.row.answer is not None:
+            if turn.session.contents(open_wait.row.answer) != value:
+                raise WaitTokenClosedError("answered")
+            return
+        check.refuse_unfit(value)
+        decisions.take_answer(turn, wait.wait_id, value, by=wait.by)
+
+    async def _read(self, wait: Answerable) -> StoredWait:
+        store, named = self._executor.store, parse_token_id(wait.wait_id)
+        if wait.digest is not None:
+            stored = await store.find_link(wait.digest)
+        else:
+            stored = None if named is None else await store.find_wait(wait.run_id, *named)
+        if stored is None:
+            raise WaitTokenNotFoundError
+        return stored
+
+    async def _take_by_rows(self, stored: StoredWait, wait: Answerable, value: bytes) -> bool:
+        """Judge the wait by its rows, then append; `False` if the append lost."""
+        executor, row = self._executor, stored.wait
+        _refuse_late(stored, to_micros(executor.desk.world.now()))
+        if row.state in CLOSED_WAIT or row.state == "answered":
+            await self._same_or_closed(stored, value)
+            return True
+        opening = executor.desk.codec.open(stored.opening).event
+        if not isinstance(opening, CallStarted):
+            raise HistoryDamagedError("a wait token was opened by another event", where=str(row.run_id))
+        (await self._checks.of(opening.tool)).refuse_unfit(value)
+        key = await executor.keys.get(stored.control.key_id)
+        lease = executor.new_lease() if executor.has_room() else None
+        append = append_of_answer(
+            executor.desk, stored, wait_id=wait.wait_id, answer=value, by=wait.by, key=key, lease=lease
+        )
+        if not await executor.append(append):
+            return False
+        await executor.barrier("answer-stored", row.run_id)
+        if lease is not None and append.control.lease_id == lease.id:
+            executor.go_on(row.run_id, lease)
+        else:
+            executor.hint(row.run_id)
+            await executor.store.hint([row.run_id])
+        return True
+
+    async def _same_or_closed(self, stored: StoredWait, value: bytes) -> None:
+        """Return if `value` is the answer that the wait took or holds; else say what became of the wait."""
+        row, executor = stored.wait, self._executor
+        if (
+            row.state in ("completed", "answered")
+            and stored.answer_blob is not None
+            and row.answer is not None
+        ):
+            rows, _ = await executor.store.read_events(
+                row.run_id, after=row.answer - 1, limit=1, contents=False
+            )
+            ref = content_ref(executor.desk.codec.open(rows[0]).event)
+            key = await executor.keys.get(stored.control.key_id)
+            if ref is not None:
+                blob, vault = stored.answer_blob, executor.desk.vault
+                known = vault.open(blob, ref, key, run_id=row.run_id, version=row.answer)
+                if known.canonical == value:
+                    return
+        raise WaitTokenClosedError(row.state)
+
+
+def _wait_id(stored: StoredWait) -> str:
+    wait = stored.wait
+    if wait.call_key is None or wait.ordinal is None:
+        raise HistoryDamagedError("a link leads to something that isn't a wait token", where=str(wait.run_id))
+    return token_id(wait.call_key, wait.ordinal)
+
+
+def _refuse_late(stored: StoredWait, now: int) -> None:
+    wait = stored.wait
+    if wait.state == "waiting" and wait.due is not None and now >= wait.due:
+        raise WaitTokenClosedError("timed-out")
+    if stored.control.status in ENDED and wait.state not in CLOSED_WAIT:
+        raise WaitTokenClosedError("cancelled")

@@ -1,0 +1,360 @@
+"""The executor of one process: which runs it holds, which it may take, what it keeps warm.
+
+* The agenda is the control rows' `due`: a run that is ready, a deadline, a lease that ran out are one query.
+* Wake-ups are hints; polling finds everything within `poll_s`.
+* Recently suspended runs stay in a bounded cache, so that a quick answer needs no reload. What they believe is
+  checked by every append; `hot_runs=0` turns the cache off.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from abeyance.engine import decisions
+from abeyance.engine.actor import Actor
+from abeyance.engine.definitions import Definitions
+from abeyance.engine.effects import Workshop
+from abeyance.engine.keyring import KeyRing
+from abeyance.engine.parking import park_damaged, park_mismatch
+from abeyance.engine.turn import Session, Turn, digest16
+from abeyance.errors import (
+    AbeyanceError,
+    ContentErasedError,
+    DivergenceError,
+    HistoryDamagedError,
+    RunAlreadyTerminalError,
+    RunNotFoundError,
+    StoreUnavailableError,
+    UnknownEventError,
+)
+from abeyance.journal.batch import Batch, Desk, Lease, due_of
+from abeyance.journal.events import CallStarted, CodeMatched, Started
+from abeyance.journal.run import ENDED, replay
+from abeyance.journal.store import Append, ClaimRequest, JournalStore, StoredRun
+from abeyance.world import to_micros
+
+_log = logging.getLogger("abeyance.executor")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much one process takes on. Times in seconds."""
+
+    lease_s: float = 60.0
+    poll_s: float = 1.0
+    grace_s: float = 60.0
+    max_runs: int = 1000
+    hot_runs: int = 500
+    drain_s: float = 5.0
+    execute: bool = True
+
+
+async def _no_barrier(name: str, run_id: UUID) -> None:
+    return None
+
+
+class Executor:
+    """See the module. `testing_only_barrier` is awaited at the named places where a crash must lose nothing."""
+
+    def __init__(
+        self,
+        *,
+        desk: Desk,
+        store: JournalStore,
+        keys: KeyRing,
+        definitions: Definitions,
+        workshop: Workshop,
+        limits: Limits,
+        testing_only_barrier: Callable[[str, UUID], Awaitable[None]] = _no_barrier,
+    ) -> None:
+        self.desk = desk
+        self.store = store
+        self.keys = keys
+        self.definitions = definitions
+        self.workshop = workshop
+        self.limits = limits
+        self.barrier = testing_only_barrier
+        self.actors: dict[UUID, Actor] = {}
+        self._warm: OrderedDict[UUID, None] = OrderedDict()
+        self._leases: dict[UUID, Actor] = {}
+        self._links: dict[bytes, tuple[UUID, str]] = {}
+        self._links_of: dict[UUID, list[bytes]] = {}
+        self._hinted: set[UUID] = set()
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._draining = False
+
+    # --- what actors ask of their host ---
+
+    async def append(self, append: Append) -> bool:
+        """See `Host.append`."""
+        return (await self.store.append([append]))[0]
+
+    def new_lease(self) -> Lease:
+        """See `Host.new_lease`."""
+        world = self.desk.world
+        until = to_micros(world.now() + timedelta(seconds=self.limits.lease_s))
+        return Lease(UUID(bytes=world.random_bytes(16)), until)
+
+    def holds(self, actor: Actor, lease: Lease | None) -> None:
+        """See `Host.holds`."""
+        if lease is not None:
+            self._leases[lease.id] = actor
+        else:
+            self._leases = {key: held for key, held in self._leases.items() if held is not actor}
+
+    def rested(self, actor: Actor) -> None:
+        """See `Host.rested`: keep a suspended run warm, forget the others."""
+        session = actor.session
+        if session is not None and session.state is not None and not actor.lost and not session.state.ended:
+            self._warm[actor.run_id] = None
+            self._warm.move_to_end(actor.run_id)
+            while len(self._warm) > self.limits.hot_runs:
+                oldest = next(iter(self._warm))
+                self._forget(oldest)
+            return
+        self._forget(actor.run_id)
+
+    async def let_go(self, actor: Actor) -> None:
+        """See `Host.let_go`."""
+        session, lease = actor.session, actor.lease
+        if lease is None or session is None or session.state is None:
+            return
+        actor.lease = None
+        self.holds(actor, None)
+        state = session.state
+        now = to_micros(self.desk.world.now())
+        due = due_of(state.status, None, now=now, deadline=state.next_deadline())
+        await self.store.release(actor.run_id, lease.id, seen_version=state.version, due=due)
+        self._forget(actor.run_id)
+
+    async def load(self, run_id: UUID) -> Session | None:
+        """See `Host.load`. A run whose code doesn't fit is parked; a damaged one is left alone, with an alarm."""
+        stored = await self.store.read_run(run_id)
+        if stored is None or stored.control.status in ENDED:
+            return None
+        return await self._session(stored)
+
+    # --- starting, finding, forgetting ---
+
+    def adopt(self, run_id: UUID, session: Session | None, lease: Lease | None) -> Actor:
+        """The actor of a run that this process holds from now on."""
+        actor = Actor(self, run_id, session)
+        actor.lease = lease
+        self.actors[run_id] = actor
+        if lease is not None:
+            self.holds(actor, lease)
+        return actor
+
+    async def begin(self, session: Session, begin: Callable[[Turn], None]) -> Actor | None:
+        """Store a new run; its actor if this process executes it, else `None` after a hint to those who do."""
+        if self.has_room():
+            actor = self.adopt(session.run_id, session, None)
+            await actor.submit(begin)
+            return actor
+        turn = Turn(session)
+        begin(turn)
+        append = turn.batch.append(seen=None, lease=None, definition=digest16(session.definition))
+        session.close()
+        if not await self.append(append):
+            raise StoreUnavailableError("the run's id is taken; start it again")
+        self.hint(session.run_id)
+        await self.store.hint([session.run_id])
+        return None
+
+    async def cancel_stored(self, run_id: UUID, actor: str | None) -> bool:
+        """Cancel a run that isn't at hand, whoever executes it; `False` if something else came first."""
+        stored = await self.store.read_run(run_id)
+        if stored is None:
+            raise RunNotFoundError
+        state = replay(self.desk.codec.open(row) for row in stored.events)
+        if state.ended:
+            raise RunAlreadyTerminalError(state.status)
+        key = await self.keys.get(stored.control.key_id)
+        batch = Batch(self.desk, key, run_id, state)
+        decisions.cancel_events(batch, actor)
+        won = await self.append(
+            batch.append(seen=stored.control, lease=None, definition=stored.control.definition)
+        )
+        if won and stored.control.lease_id is not None:
+            await self.store.hint([run_id])
+        return won
+
+    def find(self, run_id: UUID) -> Actor | None:
+        """The actor of a run that this process has at hand."""
+        actor = self.actors.get(run_id)
+        return None if actor is None or actor.lost else actor
+
+    def link(self, digest: bytes) -> tuple[Actor, str] | None:
+        """The actor and wait that a link answers, if the run is at hand."""
+        found = self._links.get(digest)
+        actor = None if found is None else self.find(found[0])
+        return None if found is None or actor is None else (actor, found[1])
+
+    def know_link(self, digest: bytes, run_id: UUID, wait_id: str) -> None:
+        """Remember which wait a link answers, as long as the run is at hand."""
+        self._links[digest] = (run_id, wait_id)
+        self._links_of.setdefault(run_id, []).append(digest)
+
+    def go_on(self, run_id: UUID, lease: Lease) -> Actor:
+        """Execute a run that this process has just claimed."""
+        known = self.find(run_id)
+        if known is not None:
+            known.claimed(lease)
+            self.holds(known, lease)
+            actor = known
+        else:
+            actor = self.adopt(run_id, None, lease)
+        actor.post(_taken_up)
+        return actor
+
+    def has_room(self) -> bool:
+        """Whether another run may be taken up."""
+        return self.limits.execute and not self._draining and len(self._leases) < self.limits.max_runs
+
+    def hint(self, run_id: UUID) -> None:
+        """Look at this run soon."""
+        self._hinted.add(run_id)
+        self._wake.set()
+
+    def _forget(self, run_id: UUID) -> None:
+        self._warm.pop(run_id, None)
+        actor = self.actors.pop(run_id, None)
+        for digest in self._links_of.pop(run_id, ()):
+            self._links.pop(digest, None)
+        if actor is not None:
+            self.holds(actor, None)
+            actor.close()
+
+    async def _session(self, stored: StoredRun) -> Session | None:
+        control = stored.control
+        try:
+            first = self.desk.codec.open(stored.events[0])
+            started = first.event
+            if not isinstance(started, Started):
+                raise HistoryDamagedError(
+                    "a run's stream begins with another event", where=str(control.run_id)
+                )
+            definition = self.definitions.find(
+                started.definition.kind, started.definition.id, started.definition.version
+            )
+            if definition is None:
+                return None
+            key = await self.keys.get(control.key_id)
+            session = Session(self.desk, key, control.run_id, definition)
+            session.load(stored)
+        except DivergenceError as error:
+            await park_mismatch(self, stored, error)
+            return None
+        except (HistoryDamagedError, UnknownEventError, ContentErasedError) as error:
+            await park_damaged(self, stored, error)
+            return None
+        self._know_links(session)
+        return session
+
+    def _know_links(self, session: Session) -> None:
+        for wait_id, events in session.opened.items():
+            for recorded in events:
+                if isinstance(recorded.event, CallStarted) and recorded.event.link is not None:
+                    self.know_link(bytes.fromhex(recorded.event.link), session.run_id, wait_id)
+
+    # --- the loops ---
+
+    async def start(self) -> None:
+        """Begin to claim, to renew and to listen."""
+        loops = (
+            [self._claim_loop, self._renew_loop, self._hint_loop]
+            if self.limits.execute
+            else [self._hint_loop]
+        )
+        self._tasks = [asyncio.create_task(loop()) for loop in loops]
+
+    async def stop(self) -> None:
+        """Stop claiming, give running calls a few seconds, release what is held."""
+        self._draining = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        drains = [
+            actor.drain(self.limits.drain_s)
+            for actor in list(self.actors.values())
+            if actor.busy or actor.lease
+        ]
+        for result in await asyncio.gather(*drains, return_exceptions=True):
+            if isinstance(result, BaseException):
+                _log.warning("a run couldn't be given back: %s", type(result).__name__)
+        for run_id in list(self.actors):
+            self._forget(run_id)
+
+    async def _claim_loop(self) -> None:
+        while True:
+            self._wake.clear()
+            claimed = 0
+            try:
+                claimed = await self._claim()
+            except StoreUnavailableError:
+                _log.warning("the store can't be used; trying again")
+            except AbeyanceError:
+                _log.exception("claiming failed")
+            if claimed == 0:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), self.limits.poll_s)
+
+    async def _claim(self) -> int:
+        room = min(100, self.limits.max_runs - len(self._leases))
+        if room <= 0:
+            return 0
+        hinted, self._hinted = list(self._hinted), set()
+        leases = [self.new_lease() for _ in range(room)]
+        now = to_micros(self.desk.world.now())
+        claims = await self.store.claim(
+            ClaimRequest(
+                now=now,
+                lease_until=leases[0].until,
+                room=room,
+                lease_ids=[lease.id for lease in leases],
+                definitions=self.definitions.digests(),
+                hinted=hinted,
+                grace_micros=int(self.limits.grace_s * 1e6),
+            )
+        )
+        for claim in claims:
+            self.go_on(claim.run_id, Lease(claim.lease_id, leases[0].until))
+        return len(claims)
+
+    async def _renew_loop(self) -> None:
+        while True:
+            await asyncio.sleep(self.limits.lease_s / 4)
+            held = dict(self._leases)
+            if not held:
+                continue
+            until = to_micros(self.desk.world.now() + timedelta(seconds=self.limits.lease_s))
+            try:
+                kept = await self.store.renew(list(held), until)
+            except StoreUnavailableError:
+                continue
+            for lease_id, actor in held.items():
+                if lease_id not in kept and actor.lease is not None and actor.lease.id == lease_id:
+                    actor.give_up()
+                    self._forget(actor.run_id)
+
+    async def _hint_loop(self) -> None:
+        while True:
+            try:
+                async for run_id in self.store.hints():
+                    self.hint(run_id)
+            except StoreUnavailableError:
+                pass
+            await asyncio.sleep(self.limits.poll_s)
+
+
+def _taken_up(turn: Turn) -> None:
+    if turn.state.mismatch is not None:
+        turn.add(CodeMatched(code=turn.session.definition.digest))
+    decisions.recover(turn)
+    decisions.fire_deadlines(turn)

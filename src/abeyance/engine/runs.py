@@ -1,0 +1,259 @@
+"""Commands and queries over runs: the `RunService` that the outside speaks.
+
+Runs that this process holds are answered from memory, the others from the inline read models, which are written
+with the events and so never behind.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Protocol
+from uuid import UUID
+
+from abeyance.engine import decisions
+from abeyance.engine.acceptor import Acceptor, Answerable
+from abeyance.engine.actor import Actor
+from abeyance.engine.definitions import Definition, Flow
+from abeyance.engine.executor import Executor
+from abeyance.engine.schemas import check_with_model
+from abeyance.engine.service import ListRuns, StartRun
+from abeyance.engine.turn import Session, Turn
+from abeyance.errors import (
+    BadInputError,
+    ConflictError,
+    ContentErasedError,
+    DefinitionNotFoundError,
+    InputInvalidError,
+    ResumeNotSupportedError,
+    RunAlreadyTerminalError,
+    RunNotFoundError,
+    StoreUnavailableError,
+    WaitTokenNotFoundError,
+)
+from abeyance.journal.events import DefinitionRef
+from abeyance.journal.run import ENDED, parse_token_id
+from abeyance.projections.journal_view import journal_entries
+from abeyance.projections.run_view import run_view, run_view_of
+from abeyance.projections.views import AuditRecord, JournalEntry, Page, RunView
+from abeyance.world import uuid7
+
+DEFAULT_TTL = timedelta(days=30)
+MAX_TTL = timedelta(days=365)
+MAX_LABELS = 16
+_LABEL_KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_MAX_LABEL_LENGTH = 128
+_TRIES = 20
+_FIRST_LOOK_S = 0.02
+_LONGEST_LOOK_S = 0.25
+
+
+class Lists(Protocol):
+    """The following read models' queries that the service hands on."""
+
+    async def runs(self, query: ListRuns) -> Page[UUID]:
+        """Ids of runs, newest first."""
+
+    async def audit_log(
+        self, *, after: int, limit: int, run_id: UUID | None, kind: str | None
+    ) -> Page[AuditRecord]:
+        """Sealed events."""
+
+
+class Runs:
+    """The service over one executor."""
+
+    def __init__(
+        self, executor: Executor, acceptor: Acceptor, lists: Lists, *, workspace: str = "default"
+    ) -> None:
+        self._executor = executor
+        self._acceptor = acceptor
+        self._lists = lists
+        self._workspace = workspace
+
+    async def start(self, command: StartRun) -> RunView:
+        """See `RunService.start`."""
+        definition = self._executor.definitions.find(command.kind, command.id, command.version)
+        if definition is None:
+            raise DefinitionNotFoundError
+        ttl = _checked_ttl(command.ttl_ms)
+        labels = _checked_labels(command.labels)
+        _check_input(definition, command.input)
+        desk = self._executor.desk
+        key = await self._executor.keys.fresh()
+        session = Session(desk, key, uuid7(desk.world), definition)
+
+        def begin(turn: Turn) -> None:
+            decisions.begin(
+                turn,
+                _ref(definition),
+                command.input,
+                ttl=ttl,
+                labels=labels,
+                actor=command.actor,
+                workspace=self._workspace,
+                project=command.project,
+            )
+
+        actor = await self._executor.begin(session, begin)
+        if actor is None:
+            return await self._wait_elsewhere(session.run_id, command.wait_s if command.wait else 0)
+        if command.wait:
+            await actor.wait_settled(command.wait_s)
+        return await self._view(session.run_id, actor)
+
+    async def get(self, run_id: UUID) -> RunView:
+        """See `RunService.get`."""
+        record = await self._executor.store.read_record(run_id)
+        if record is None:
+            raise RunNotFoundError
+        desk = self._executor.desk
+        try:
+            key = await self._executor.keys.get(record.control.key_id)
+        except ContentErasedError:
+            key = None
+        return run_view(record, codec=desk.codec, vault=desk.vault, key=key, now=desk.world.now())
+
+    async def list(self, query: ListRuns) -> Page[RunView]:
+        """See `RunService.list`."""
+        page = await self._lists.runs(query)
+        views = [await self.get(run_id) for run_id in page.data]
+        return Page(data=tuple(views), next_cursor=page.next_cursor)
+
+    async def resume(self, run_id: UUID, token_id: str, value: bytes, *, wait_s: float = 30.0) -> RunView:
+        """See `RunService.resume`."""
+        wait = await self._open_wait(run_id, token_id)
+        await wait.answer(value)
+        actor = self._executor.find(run_id)
+        if actor is None:
+            return await self._wait_elsewhere(run_id, wait_s)
+        await actor.wait_settled(wait_s)
+        return await self._view(run_id, actor)
+
+    async def cancel(self, run_id: UUID, *, actor: str | None = None) -> RunView:
+        """See `RunService.cancel`."""
+        for _ in range(_TRIES):
+            held = self._executor.find(run_id)
+            try:
+                if held is not None:
+                    await held.submit(lambda turn: decisions.cancel(turn, actor))
+                    return await self.get(run_id)
+                if await self._executor.cancel_stored(run_id, actor):
+                    return await self.get(run_id)
+            except ConflictError:
+                await self._refuse_ended(run_id)
+        raise StoreUnavailableError("the run is written to by many at once; cancel it again")
+
+    async def journal(
+        self, run_id: UUID, *, after: int = 0, limit: int = 100, contents: bool = False
+    ) -> Page[JournalEntry]:
+        """See `RunService.journal`."""
+        stored = await self._executor.store.read_run(run_id, after=0, upto=after + limit + 1)
+        if stored is None:
+            raise RunNotFoundError
+        key = None
+        if contents:
+            try:
+                key = await self._executor.keys.get(stored.control.key_id)
+            except ContentErasedError:
+                key = None
+        desk = self._executor.desk
+        entries = [
+            entry
+            for entry in journal_entries(stored, codec=desk.codec, vault=desk.vault, key=key)
+            if entry.sequence > after
+        ]
+        more = len(entries) > limit
+        page = tuple(entries[:limit])
+        return Page(data=page, next_cursor=str(page[-1].sequence) if more else None)
+
+    async def open_link(self, token: str) -> Answerable:
+        """See `RunService.open_link`."""
+        return await self._acceptor.open_link(token)
+
+    async def audit_log(
+        self, *, after: int = -1, limit: int = 100, run_id: UUID | None = None, kind: str | None = None
+    ) -> Page[AuditRecord]:
+        """See `RunService.audit_log`."""
+        return await self._lists.audit_log(after=after, limit=limit, run_id=run_id, kind=kind)
+
+    async def problems(self) -> tuple[str, ...]:
+        """See `RunService.problems`."""
+        try:
+            await self._executor.store.check_writable()
+        except StoreUnavailableError as error:
+            return (str(error),)
+        return ()
+
+    async def _open_wait(self, run_id: UUID, token_id: str) -> Answerable:
+        try:
+            return await self._acceptor.open_wait(run_id, token_id, by="app-key")
+        except WaitTokenNotFoundError:
+            record = await self._executor.store.read_record(run_id)
+            if record is None:
+                raise RunNotFoundError from None
+            if parse_token_id(token_id) is None and token_id.partition(":")[0] in (
+                "timer",
+                "approval",
+                "signal",
+            ):
+                raise ResumeNotSupportedError from None
+            raise
+
+    async def _view(self, run_id: UUID, actor: Actor) -> RunView:
+        """The run as the actor holds it, if nothing is under way; else as it is stored."""
+        session = actor.session
+        if session is None or session.state is None or not actor.settled or actor.lost:
+            return await self.get(run_id)
+        return run_view_of(session.state, session.opened, session.ending, session.contents)
+
+    async def _wait_elsewhere(self, run_id: UUID, wait_s: float) -> RunView:
+        """Wait for a run that another process executes, looking at its row."""
+        clock = asyncio.get_running_loop()
+        end, pause = clock.time() + wait_s, _FIRST_LOOK_S
+        view = await self.get(run_id)
+        while view.status not in ENDED and view.status != "suspended" and clock.time() < end:
+            await asyncio.sleep(min(pause, max(0.0, end - clock.time())))
+            pause = min(pause * 1.5, _LONGEST_LOOK_S)
+            view = await self.get(run_id)
+        return view
+
+    async def _refuse_ended(self, run_id: UUID) -> None:
+        view = await self.get(run_id)
+        if view.status in ENDED:
+            raise RunAlreadyTerminalError(view.status)
+
+
+def _ref(definition: Definition) -> DefinitionRef:
+    kind = "flow" if isinstance(definition, Flow) else "script"
+    return DefinitionRef.model_validate(
+        {"digest": definition.digest, "id": definition.id, "kind": kind, "version": definition.version}
+    )
+
+
+def _check_input(definition: Definition, value: bytes) -> None:
+    issues = definition.input.schema.check_canonical(value) or check_with_model(
+        definition.input.adapter, value
+    )
+    if issues:
+        raise InputInvalidError(issues)
+
+
+def _checked_ttl(ttl_ms: int | None) -> timedelta:
+    if ttl_ms is None:
+        return DEFAULT_TTL
+    ttl = timedelta(milliseconds=min(ttl_ms, 10**12))
+    if not timedelta(milliseconds=1) <= ttl <= MAX_TTL:
+        raise BadInputError("ttlMs is from 1 ms to 365 days")
+    return ttl
+
+
+def _checked_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    if len(labels) > MAX_LABELS:
+        raise BadInputError(f"a run has at most {MAX_LABELS} labels")
+    for name, value in labels.items():
+        if not _LABEL_KEY.fullmatch(name):
+            raise BadInputError("a label's name is 1 to 63 of a-z, 0-9, '.', '_' and '-'")
+        if not value or len(value) > _MAX_LABEL_LENGTH or not value.isprintable():
+            raise BadInputError(f"a label's value is 1 to {_MAX_LABEL_LENGTH} printable characters")
+    return dict(sorted(labels.items()))
