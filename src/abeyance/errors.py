@@ -26,7 +26,11 @@
   + ToolError                       what a tool or a script sees
     - PauseNotAvailableError        the tool can't pause here
     - InvalidPauseError             wrong arguments of `ctx.pause`
-    - CallFailedError               a call failed for good; `.code` says how
+    - ValueInvalidError             a value doesn't fit its type's schema or model
+    - UnexpectedResponseError       an HTTP tool was answered by something that it can't take
+    - CallFailedError               a call failed for good; `.failure_code` says how
+    - InvalidOperationError         an operation of a script's context was used wrongly
+    - TooManyBranchesError          a script opened more branches than a run may have
 * BranchCancelled (BaseException)   thrown into the losing branches of a race
 
 `code` is stable and part of the contract. Data is in attributes, and no message holds a user's value.
@@ -321,6 +325,31 @@ class InvalidPauseError(ToolError):
     code = "invalid-pause"
 
 
+class ValueInvalidError(ToolError):
+    """A value doesn't fit its type's JSON Schema or the type's own validation. `issues` says where."""
+
+    code = "value-invalid"
+
+    def __init__(self, issues: Sequence[Issue]) -> None:
+        shown = [f"{issue.path or '/'}: {issue.rule}" for issue in issues[:20]]
+        more = [f"and {len(issues) - 20} more"] if len(issues) > 20 else []
+        super().__init__("; ".join(shown + more))
+        self.issues = tuple(issues)
+
+
+class UnexpectedResponseError(ToolError):
+    """The server that an HTTP tool asked answered with another status than 2xx, or with too much.
+
+    `status` is the HTTP status. The body is never part of the message.
+    """
+
+    code = "unexpected-response"
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(f"HTTP {status}: {reason}")
+        self.status = status
+
+
 class CallFailedError(ToolError):
     """A call failed for good. Scripts may catch it.
 
@@ -336,6 +365,22 @@ class CallFailedError(ToolError):
         self.tool = tool
         self.operation = operation
         self.detail = detail
+
+
+class InvalidOperationError(ToolError):
+    """A script used an operation of its context in a way that it can't be used; the message says which."""
+
+    code = "invalid-operation"
+
+
+class TooManyBranchesError(ToolError):
+    """A `gather` or `race` would open more than `limit` branches at once in its run; none was opened."""
+
+    code = "too-many-branches"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"a run has at most {limit} open branches: gather in portions, or start runs")
+        self.limit = limit
 
 
 class BranchCancelled(BaseException):  # noqa: N818 - not an error: user code must not swallow it

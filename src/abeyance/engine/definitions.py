@@ -2,7 +2,7 @@
 
 A definition's *document* is canonical JSON that says everything about it that a waiting run depends on (id,
 version, schemas, steps; for a script the digest of its source); its SHA-256 is the definition's digest.
-Definitions are immutable and hold no state of any run.
+Definitions are immutable, hold no state of any run, and are equal only to themselves.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -40,21 +40,24 @@ ONCE = Retry()
 class Shape:
     """One side of a tool, flow or script: the type's own validation, its JSON Schema, and both digests.
 
-    `document` is the schema as canonical JSON, `digest` its SHA-256 in hex.
+    `document` is the schema as canonical JSON, `digest` its SHA-256 in hex. `own_schema` is the schema
+    without `format`, for what our own side writes: pydantic writes times without a zone and fractions of
+    durations, which the formats don't know, and reads them back.
     """
 
     adapter: TypeAdapter[Any]
     schema: SchemaCheck
+    own_schema: SchemaCheck
     document: bytes
     digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tool:
     """One tool. `handler` takes the validated input, and the `ToolContext` if `takes_context`.
 
-    `pauses`: it may return `ctx.pause()`. `mutating=False`: it only reads, so its start needs no record before
-    it runs. `timeout_ms` is the time limit of one run of the handler. `line` is where it is defined.
+    `pauses`: it may return `ctx.pause()`. `mutating=False`: it only reads, so its start needs no record
+    before it runs. `timeout_ms` is the time limit of one run of the handler. `line` is where it is defined.
     """
 
     id: str
@@ -71,13 +74,17 @@ class Tool:
     effects: tuple[Mapping[str, str], ...] = ()
     line: str = ""
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the handler as it was written, for a unit test: no validation, no record."""
+        return self.handler(*args, **kwargs)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Step:
     """One step of a flow: which tool, after which steps, under which condition, from which input.
 
-    `when(results)` decides whether it runs at all; `make_input(results)` makes its input from the flow's input
-    (`results["input"]`) and the outputs of earlier steps (by step id; a skipped one is `None`). Both must be
+    `when(results)` decides whether it runs at all; `make_input(results)` makes its input from the flow's
+    input (`results["input"]`) and the outputs of earlier steps (by step id; a skipped one is `None`). Both must be
     pure. Without `make_input` the step gets the flow's input.
     """
 
@@ -90,7 +97,7 @@ class Step:
     line: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Flow:
     """Steps with their order as data. The output is `make_output(results)`, or the last step's output."""
 
@@ -105,7 +112,7 @@ class Flow:
     line: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Script:
     """An `async def` that awaits only its context's operations. Called as `function(ctx, input)`."""
 
@@ -117,6 +124,10 @@ class Script:
     document: bytes
     digest: str
     line: str = ""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        """Call the function as it was written, for a unit test with a context of the test's own."""
+        return self.function(*args, **kwargs)
 
 
 Definition = Flow | Script
@@ -137,4 +148,5 @@ class Definitions:
 
     def digests(self) -> list[bytes]:
         """The first 16 bytes of every loaded definition's digest, as `run_control` holds them."""
-        return [bytes.fromhex(d.digest)[:16] for d in (*self.flows.values(), *self.scripts.values())]
+        loaded: list[Definition] = [*self.flows.values(), *self.scripts.values()]
+        return [bytes.fromhex(definition.digest)[:16] for definition in loaded]
