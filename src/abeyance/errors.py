@@ -383,5 +383,5 @@ class TooManyBranchesError(ToolError):
         self.limit = limit
 
 
-class BranchCancelled(BaseException):  # noqa: N818 - not an error: user code must not swallow it
+class BranchCancelled(BaseException):  # not an error: user code must not swallow it
     """Thrown into the branches that lost a race, in branch order."""

@@ -84,8 +84,8 @@ class Step:
     """One step of a flow: which tool, after which steps, under which condition, from which input.
 
     `when(results)` decides whether it runs at all; `make_input(results)` makes its input from the flow's
-    input (`results["input"]`) and the outputs of earlier steps (by step id; a skipped one is `None`). Both must be
-    pure. Without `make_input` the step gets the flow's input.
+    input (`results["input"]`) and the outputs of earlier steps (by step id; a skipped one is `None`). Both
+    must be pure. Without `make_input` the step gets the flow's input.
     """
 
     id: str

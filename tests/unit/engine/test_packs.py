@@ -57,7 +57,7 @@ class TestLoadPack:
         assert ["shop.request-pickup"] == list(pack.definitions.tools)
         assert ["shop.ship-order"] == list(pack.definitions.flows)
         assert (EXAMPLES / "shop" / "shop.py",) == pack.files
-        assert "shop:28" == pack.definitions.tools["shop.request-pickup"].line or True
+        assert pack.definitions.tools["shop.request-pickup"].line.startswith("shop:")
 
     def test_all_kinds_are_found_and_the_tools_of_steps(
         self, tmp_path: Path, write: Callable[[str, str], None]
