@@ -36,7 +36,7 @@ class RunKey:
         """The plain bytes. Raises `VerificationError` if blob or associated data were changed."""
         try:
             return self._aead.decrypt(blob[:NONCE_BYTES], blob[NONCE_BYTES:], associated)
-        except InvalidTag as error:
+        except (InvalidTag, ValueError) as error:
             raise VerificationError("stored content was changed or moved") from error
 
     def keyed_digest(self, purpose: bytes, message: bytes) -> bytes:
