@@ -30,7 +30,8 @@ class TokenView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherView:
     """A wait for something else: `what` is `timer`, `retry`, `code-mismatch`, `crash-loop`,
-    `history-damaged`, `queued` (later also `child-run`, `credentials`). `details` are ids, lines and short texts.
+    `history-damaged`, `queued` (later also `child-run`, `credentials`). `details` are ids, lines and short
+    texts.
     """
 
     what: str
