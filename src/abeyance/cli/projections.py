@@ -1,0 +1,44 @@
+"""`abeyance projections`: the read models, and whether they say what the journal says."""
+
+from typing import Annotated
+
+import typer
+
+from abeyance.cli.options import Database
+
+projections = typer.Typer(help="Rebuild and check what is read from the journal.", no_args_is_help=True)
+
+
+@projections.command()
+def rebuild(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="The read model, e.g. runs or audit_log.", show_default=False),
+    ],
+    db: Database = None,
+) -> None:
+    """Build a read model anew beside the old one, and swap them; the system may run meanwhile."""
+    from abeyance.cli.output import print_value
+    from abeyance.cli.serving import load_settings
+
+    settings = load_settings(database_url=db)
+
+    from abeyance.bootstrap import rebuild_projection
+
+    print_value(rebuild_projection(settings, name))
+
+
+@projections.command()
+def check(db: Database = None) -> None:
+    """Replay the journal and compare every read model row by row. Exits with 1 if any differs."""
+    from abeyance.cli.output import print_value
+    from abeyance.cli.serving import load_settings
+
+    settings = load_settings(database_url=db)
+
+    from abeyance.bootstrap import check_projections
+
+    report = check_projections(settings)
+    print_value(report)
+    if report["drift"]:
+        raise typer.Exit(1)

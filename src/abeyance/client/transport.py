@@ -1,0 +1,107 @@
+"""Requests to one server: each is sent once, and every way it can end is a reply or an error of ours."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from abeyance import __version__
+from abeyance.client.discovery import Server
+from abeyance.client.errors import ConnectionFailed, Refusal, UnexpectedReply, error_of
+
+CONNECT_S = 5.0
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+class Transport:
+    """Sends requests with the server's token. Proxy variables don't hold for this machine's own server."""
+
+    def __init__(self, server: Server, *, timeout_s: float, parse_float: Callable[[str], object]) -> None:
+        self.base_url = server.url
+        self._found_in = server.found_in
+        self._parse_float = parse_float
+        headers = {"Accept": "application/json", "User-Agent": f"abeyance/{__version__}"}
+        if server.token:
+            headers["Authorization"] = f"Bearer {server.token}"
+        self._http = httpx.Client(
+            base_url=server.url,
+            headers=headers,
+            timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
+            trust_env=urlsplit(server.url).hostname not in _LOOPBACK,
+        )
+
+    def get(self, path: str, query: Mapping[str, object | None]) -> tuple[Any, str]:
+        """The reply's value, and its JSON text. `None` in the query is left out."""
+        return self._send(
+            "GET", path, query={name: _text(value) for name, value in query.items() if value is not None}
+        )
+
+    def post(self, path: str, body: bytes | None, *, idempotency_key: str | None = None) -> tuple[Any, str]:
+        """The reply's value, and its JSON text."""
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        if idempotency_key is not None:
+            headers["Idempotency-Key"] = idempotency_key
+        return self._send("POST", path, body=body, headers=headers)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[Any, str]:
+        try:
+            reply = self._http.request(method, path, params=query, content=body, headers=headers)
+        except httpx.ConnectError as error:
+            hint = f" (from {self._found_in})" if self._found_in else ""
+            raise ConnectionFailed(
+                f"nobody answers at {self.base_url}{hint}; is the server running?"
+            ) from error
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise ConnectionFailed(
+                f"the connection to {self.base_url} failed ({type(error).__name__}); "
+                "the request may have been taken"
+            ) from error
+        return self._value(reply)
+
+    def _value(self, reply: httpx.Response) -> tuple[Any, str]:
+        try:
+            text = reply.content.decode("utf-8-sig")
+            value = json.loads(text, parse_float=self._parse_float, parse_constant=_refuse)
+        except (ValueError, RecursionError) as error:
+            raise UnexpectedReply(f"{self.base_url} answered {reply.status_code} without JSON") from error
+        if reply.is_success:
+            return value, text
+        raise error_of(_refusal(reply, value))
+
+
+def _refusal(reply: httpx.Response, value: object) -> Refusal:
+    error = value.get("error") if isinstance(value, dict) else None
+    if not isinstance(error, dict) or not isinstance(error.get("code"), str):
+        raise UnexpectedReply(f"the reply is {reply.status_code} and not one of abeyance's")
+    details = error.get("details")
+    seconds = reply.headers.get("Retry-After", "")
+    return Refusal(
+        status=reply.status_code,
+        code=error["code"],
+        message=str(error.get("message", "")),
+        details=details if isinstance(details, dict) else {},
+        request_id=error.get("requestId"),
+        retry_after_s=int(seconds) if seconds.isascii() and seconds.isdigit() else None,
+    )
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(constant)
+
+
+def _text(value: object) -> str:
+    return json.dumps(value) if isinstance(value, bool) else str(value)
