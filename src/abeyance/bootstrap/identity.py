@@ -1,0 +1,150 @@
+"""Who a deployment is: its origin and its certified keys, as its own stream says.
+
+The first process on an empty store opens the log: `log-opened` and `key-added`, signed by the root key, in one
+append at version 1, so that of two first processes one wins and the other reads what it wrote. A store that has a
+log never gets another identity: another origin, another root or an event key that the log doesn't certify stops the
+start.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID, uuid5
+
+from abeyance.bootstrap.keys import DeploymentKeys
+from abeyance.crypto.signing import FileSigner, decode_public_key, encode_public_key
+from abeyance.errors import ConfigurationError
+from abeyance.journal.envelope import EventCodec, Recorded, read_origin
+from abeyance.journal.events import (
+    DEPLOYMENT_STREAM,
+    DefinitionRecorded,
+    DefinitionRef,
+    Event,
+    KeyAdded,
+    LogOpened,
+    WorkspaceCreated,
+)
+from abeyance.journal.store import EventRow, JournalStore
+from abeyance.world import World
+
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The origin and every certified public key by its id (the root's among them)."""
+
+    origin: str
+    public_keys: Mapping[bytes, bytes]
+
+
+async def read_stream(store: JournalStore, stream: UUID) -> list[EventRow]:
+    """All rows of a stream that isn't a run's."""
+    rows: list[EventRow] = []
+    while True:
+        page, _ = await store.read_events(stream, after=len(rows), limit=_PAGE, contents=False)
+        rows += page
+        if len(page) < _PAGE:
+            return rows
+
+
+async def open_identity(
+    store: JournalStore, keys: DeploymentKeys, world: World, origin: str | None
+) -> Identity:
+    """The deployment's identity; the log is opened if the store is new. Raises `ConfigurationError`."""
+    rows = await read_stream(store, DEPLOYMENT_STREAM)
+    if not rows:
+        if origin is None:
+            raise ConfigurationError(
+                "ABEYANCE_ORIGIN is not set: a new store needs the name of its log, such as shop.example.com/runs"
+            )
+        await store.append_stream(DEPLOYMENT_STREAM, 0, _opening(keys, world, origin))
+        rows = await read_stream(store, DEPLOYMENT_STREAM)
+    return _checked(rows, keys, origin)
+
+
+def _opening(keys: DeploymentKeys, world: World, origin: str) -> list[EventRow]:
+    events: list[Event] = [
+        LogOpened(origin=origin, root=encode_public_key(keys.root.public_key)),
+        KeyAdded(key=encode_public_key(keys.event.public_key), kid=keys.event.kid.hex(), use="events"),
+    ]
+    return _sealed(EventCodec(origin), events, DEPLOYMENT_STREAM, None, keys.root, world)
+
+
+def _sealed(
+    codec: EventCodec,
+    events: list[Event],
+    stream: UUID,
+    last: Recorded | None,
+    signer: FileSigner,
+    world: World,
+) -> list[EventRow]:
+    rows = []
+    for event in events:
+        row, last = codec.seal(
+            event,
+            stream=stream,
+            version=1 if last is None else last.version + 1,
+            prev=None if last is None else last.digest,
+            at=world.now() if last is None else max(world.now(), last.at),
+            signer=signer,
+        )
+        rows.append(row)
+    return rows
+
+
+def _checked(rows: list[EventRow], keys: DeploymentKeys, origin: str | None) -> Identity:
+    stored = read_origin(rows[0])
+    if origin not in (None, stored):
+        raise ConfigurationError(f"ABEYANCE_ORIGIN: this store's log is {stored!r}; an origin never changes")
+    identity = read_identity(rows)
+    if keys.root.kid not in identity.public_keys:
+        raise ConfigurationError("the root key is another one than this store's log was opened with")
+    if keys.event.kid not in identity.public_keys:
+        raise ConfigurationError(
+            "this store's log doesn't certify the event key; use the one it was opened with"
+        )
+    return identity
+
+
+def read_identity(rows: list[EventRow]) -> Identity:
+    """What the deployment's stream says, each event verified by the root key that its first event names."""
+    codec = EventCodec(read_origin(rows[0]))
+    opened = codec.open(rows[0])
+    if not isinstance(opened.event, LogOpened):
+        raise ConfigurationError("the store's log doesn't begin with log-opened")
+    known = {opened.kid: decode_public_key(opened.event.root)}
+    for row in rows:
+        event = codec.verify(row, known).event
+        if isinstance(event, KeyAdded):
+            known[bytes.fromhex(event.kid)] = decode_public_key(event.key)
+    return Identity(codec.origin, known)
+
+
+def workspace_stream(workspace: str) -> UUID:
+    """The stream of a workspace."""
+    return uuid5(DEPLOYMENT_STREAM, f"workspace:{workspace}")
+
+
+async def record_definitions(
+    store: JournalStore,
+    codec: EventCodec,
+    signer: FileSigner,
+    world: World,
+    documents: Mapping[bytes, bytes],
+    definitions: list[DefinitionRef],
+    *,
+    workspace: str = "default",
+) -> None:
+    """Store schemas and definitions by digest; whoever stores a definition first records it in the stream."""
+    new = {digest for digest, document in documents.items() if await store.put_definition(digest, document)}
+    fresh = [ref for ref in definitions if bytes.fromhex(ref.digest) in new]
+    stream = workspace_stream(workspace)
+    while True:
+        rows = await read_stream(store, stream)
+        events: list[Event] = [] if rows else [WorkspaceCreated(workspace=workspace)]
+        events += [DefinitionRecorded(definition=ref) for ref in fresh]
+        if not events:
+            return
+        last = codec.open(rows[-1]) if rows else None
+        if await store.append_stream(stream, len(rows), _sealed(codec, events, stream, last, signer, world)):
+            return

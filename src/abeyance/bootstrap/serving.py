@@ -1,0 +1,163 @@
+"""Serving: gunicorn with its ASGI worker, one loop a process, for `dev`, `serve` and `worker` alike.
+
+The parent process opens nothing; each worker opens stores and engine in its own loop, after the fork, and drains
+when it is told to stop.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import AsyncExitStack
+from typing import Any, Literal
+
+from gunicorn.app.base import BaseApplication
+
+from abeyance.bootstrap.logs import configure_logging
+from abeyance.bootstrap.opening import Engine, open_engine
+from abeyance.errors import AbeyanceError
+from abeyance.http.app import HttpServices, create_app, create_worker_app
+from abeyance.http.authentication import AuthenticationOff, DeploymentKey
+from abeyance.settings import Settings
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Role = Literal["dev", "serve", "worker"]
+Announce = Callable[[str, str | None], None]
+
+_log = logging.getLogger("abeyance.serving")
+
+
+class Process:
+    """The ASGI application of one process: it opens the engine at start-up and drains it at shutdown."""
+
+    def __init__(self, settings: Settings, role: Role) -> None:
+        self.settings = settings
+        self.role = role
+        self.address: tuple[str, int] = (settings.host, settings.port)
+        self._stack = AsyncExitStack()
+        self._app: Any = None
+        self._warned = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One connection's request, or the process's life span."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def start(self) -> Engine:
+        """Open everything in the running loop."""
+        engine = await self._stack.enter_async_context(
+            open_engine(self.settings, public_url=self.public_url, dev=self.role == "dev")
+        )
+        services = HttpServices(
+            runs=engine.runs,
+            auth=_authentication(self.settings),
+            world=engine.stores.world,
+            max_waiting=self.settings.max_waiting,
+        )
+        self._app = create_worker_app(services) if self.role == "worker" else create_app(services)
+        return engine
+
+    async def stop(self) -> None:
+        """Drain and close."""
+        await self._stack.aclose()
+
+    def public_url(self) -> str:
+        """What links are made from; without a setting the bound address, with one warning."""
+        if self.settings.public_url is not None:
+            return self.settings.public_url
+        if not self._warned and self.role == "serve":
+            self._warned = True
+            _log.warning("ABEYANCE_PUBLIC_URL is not set: links have the address that this server binds")
+        return url_of(self.address)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self.start()
+        except AbeyanceError as error:
+            _log.critical("error[%s]: %s", error.code, error)
+            await send({"type": "lifespan.startup.failed", "message": f"error[{error.code}]: {error}"})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await asyncio.shield(self.stop())
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def url_of(address: tuple[str, int]) -> str:
+    """The http URL of a bound address."""
+    host, port = address[0], address[1]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _authentication(settings: Settings) -> Any:
+    if not settings.auth or settings.api_key is None:
+        return AuthenticationOff()
+    return DeploymentKey(settings.api_key)
+
+
+class Server(BaseApplication):  # type: ignore[misc] # gunicorn is untyped
+    """gunicorn, configured by our settings alone."""
+
+    def __init__(self, process: Process, *, ready: Callable[[str], None], reload: bool = False) -> None:
+        self._process = process
+        self._ready = ready
+        self._reload = reload
+        super().__init__()
+
+    def load_config(self) -> None:
+        """Set what we set; nothing is read from gunicorn's own files or variables."""
+        settings, process = self._process.settings, self._process
+
+        def when_ready(server: Any) -> None:
+            self._ready(url_of(server.LISTENERS[0].sock.getsockname()))
+
+        def post_fork(server: Any, worker: Any) -> None:
+            process.address = server.LISTENERS[0].sock.getsockname()[:2]
+
+        options = {
+            "bind": [f"{settings.host}:{settings.port}"],
+            "workers": settings.workers if process.role == "serve" else 1,
+            "worker_class": "asgi",
+            "proc_name": f"abeyance {process.role}",
+            "max_requests": 0,
+            "timeout": 0,
+            "graceful_timeout": settings.drain_s + 5,
+            "accesslog": None,
+            "errorlog": "-",
+            "loglevel": "warning",
+            "control_socket_disable": True,
+            "reload": self._reload,
+            "when_ready": when_ready,
+            "post_fork": post_fork,
+        }
+        for name, value in options.items():
+            self.cfg.set(name, value)
+
+    def load(self) -> Process:
+        """The ASGI application; opened later, in the worker's loop."""
+        configure_logging(self._process.settings.log_level)
+        return self._process
+
+
+def serve_dev(settings: Settings, *, reload: bool, announce: Announce) -> None:
+    """One process on this machine, with a key of its own if none is set."""
+    if settings.auth and settings.api_key is None:
+        settings = settings.model_copy(update={"api_key": f"abk_{secrets.token_urlsafe(24)}"})
+    token = settings.api_key if settings.auth else None
+    process = Process(settings.model_copy(update={"workers": 1}), "dev")
+    Server(process, ready=lambda url: announce(url, token), reload=reload).run()
+
+
+def serve(settings: Settings) -> None:
+    """The API, with `settings.workers` processes."""
+    Server(Process(settings, "serve"), ready=lambda url: _log.info("serving at %s", url)).run()
+
+
+def serve_worker(settings: Settings) -> None:
+    """An executing process without the API."""
+    Server(Process(settings, "worker"), ready=lambda url: _log.info("worker's health at %s", url)).run()

@@ -1,0 +1,154 @@
+"""An engine in this process over a real store: definitions in, a running executor out.
+
+`open_process` opens one more "process" (own sessions, own leases) over the same store, so that two of them race
+through the store alone, as two machines would.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from abeyance.crypto.signing import FileSigner
+from abeyance.engine.acceptor import Acceptor
+from abeyance.engine.answers import AnswerChecks
+from abeyance.engine.definitions import Definitions, Flow, Script, Tool
+from abeyance.engine.effects import Workshop
+from abeyance.engine.executor import Executor, Limits
+from abeyance.engine.keyring import KeyRing
+from abeyance.engine.runs import Runs
+from abeyance.engine.service import StartRun
+from abeyance.journal.batch import Desk
+from abeyance.journal.envelope import EventCodec, Recorded
+from abeyance.journal.store import JournalStore, KeyStore
+from abeyance.journal.vault import Vault
+from abeyance.projections.views import RunView
+from abeyance.world import SystemWorld
+
+ORIGIN = "abeyance.example/test"
+SIGNER = FileSigner.from_seed(b"\x02" * 32)
+
+
+class TestWorld(SystemWorld):
+    """A real clock that a test may move."""
+
+    __test__ = False
+
+    def advance(self, by: timedelta) -> None:
+        """Let `by` pass at once."""
+        self._offset += by
+
+    def now(self) -> datetime:
+        """The moved time."""
+        return super().now()
+
+
+@dataclass(slots=True)
+class EngineProcess:
+    """One process: its executor and its service."""
+
+    executor: Executor
+    runs: Runs
+    desk: Desk
+    store: JournalStore
+
+    async def start(self, definition: Flow | Script, given: bytes = b"{}", **more: Any) -> RunView:
+        """Start a run and wait until it rests."""
+        kind = "flow" if isinstance(definition, Flow) else "script"
+        return await self.runs.start(StartRun(kind=kind, id=definition.id, input=given, **more))
+
+    async def answer(self, url: str, value: bytes) -> None:
+        """Answer at a link, as the API does."""
+        token = url.rsplit("/", 2)[1]
+        await (await self.runs.open_link(token)).answer(value)
+
+    async def settled(self, run_id: UUID, *statuses: str, within_s: float = 10.0) -> RunView:
+        """The run once it has one of `statuses` (default: it has ended)."""
+        wanted = statuses or ("completed", "failed", "cancelled")
+        end = asyncio.get_running_loop().time() + within_s
+        while True:
+            view = await self.runs.get(run_id)
+            if view.status in wanted:
+                return view
+            assert asyncio.get_running_loop().time() < end, f"still {view.status}: {await self.topics(run_id)}"
+            await asyncio.sleep(0.005)
+
+    async def history(self, run_id: UUID) -> list[Recorded]:
+        """The run's events, each with its signature checked."""
+        stored = await self.store.read_run(run_id)
+        assert stored is not None
+        return [self.desk.codec.verify(row, {SIGNER.kid: SIGNER.public_key}) for row in stored.events]
+
+    async def topics(self, run_id: UUID) -> list[str]:
+        """The run's topics in order."""
+        return [recorded.topic for recorded in await self.history(run_id)]
+
+
+class NoLists:
+    """No following read models."""
+
+    async def runs(self, query: object) -> Any:
+        """Not here."""
+        raise NotImplementedError
+
+    async def audit_log(self, **filters: object) -> Any:
+        """Not here."""
+        raise NotImplementedError
+
+
+def definitions_of(*given: Flow | Script | Tool) -> Definitions:
+    """A pack of these."""
+    found = Definitions()
+    for each in given:
+        if isinstance(each, Flow):
+            found.flows[each.id] = each
+            found.tools.update((step.tool.id, step.tool) for step in each.steps)
+        elif isinstance(each, Script):
+            found.scripts[each.id] = each
+        else:
+            found.tools[each.id] = each
+    return found
+
+
+@dataclass(slots=True)
+class Deployment:
+    """A store, its keys, and the processes over it."""
+
+    store: JournalStore
+    keys: KeyStore
+    world: TestWorld = field(default_factory=TestWorld)
+
+    @asynccontextmanager
+    async def process(
+        self,
+        *definitions: Flow | Script | Tool,
+        limits: Limits | None = None,
+        barrier: Callable[[str, UUID], Awaitable[None]] | None = None,
+        loops: bool = True,
+    ) -> AsyncIterator[EngineProcess]:
+        """One executing process with these definitions loaded."""
+        desk = Desk(EventCodec(ORIGIN), Vault(ORIGIN, self.world), SIGNER, self.world)
+        loaded = definitions_of(*definitions)
+        with ThreadPoolExecutor(8) as threads:
+            workshop = Workshop(threads, asyncio.Semaphore(16), lambda: "http://public.example")
+            hooks = {} if barrier is None else {"testing_only_barrier": barrier}
+            executor = Executor(
+                desk=desk,
+                store=self.store,
+                keys=KeyRing(self.keys),
+                definitions=loaded,
+                workshop=workshop,
+                limits=limits or Limits(poll_s=0.02, grace_s=0, drain_s=1),
+                **hooks,
+            )
+            runs = Runs(executor, Acceptor(executor, AnswerChecks(loaded, self.store)), NoLists())
+            if loops:
+                await executor.start()
+            try:
+                yield EngineProcess(executor, runs, desk, self.store)
+            finally:
+                await executor.stop()
