@@ -1,0 +1,154 @@
+"""The one write to a run: a compare-and-swap on its control row, and what goes in with it.
+
+Runs inside a transaction that began with `BEGIN IMMEDIATE`, so nothing changes between the comparison and
+the insert. Losers are found before anything is inserted for them; whatever the primary keys still refuse
+(the second line) is rolled back to the append's own savepoint and hurts nobody else.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from abeyance.journal.store import Append, Control, EventRow, WaitRow
+
+_SECOND_LINE = (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
+
+_INSERT_CONTROL = """
+INSERT INTO run_control (version, head, status, due, lease_id, lease_until, definition, key_id, key_state,
+                         workspace, project, created, updated, run_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run_id) DO NOTHING
+"""
+_SWAP_ALL = """
+UPDATE run_control
+SET version = ?, head = ?, status = ?, due = ?, lease_id = ?, lease_until = ?, definition = ?, key_id = ?,
+    key_state = ?, workspace = ?, project = ?, created = ?, updated = ?
+WHERE run_id = ? AND version = ? AND lease_id IS ? AND key_state = 'live'
+"""
+_SWAP_UNDER_LEASE = """
+UPDATE run_control
+SET version = ?, head = ?, status = ?, definition = ?, key_id = ?, key_state = ?, workspace = ?, project = ?,
+    created = ?, updated = ?
+WHERE run_id = ? AND version = ? AND lease_id IS ? AND key_state = 'live'
+"""
+_INSERT_EVENT = (
+    "INSERT INTO journal_events (originator_id, originator_version, topic, state) VALUES (?, ?, ?, ?)"
+)
+_INSERT_CONTENT = "INSERT INTO contents (event, blob) VALUES (?, ?)"
+_INSERT_LINK = "INSERT INTO links (digest, run_id, opened) VALUES (?, ?, ?)"
+_FIND_CLOSED = "SELECT 1 FROM waits WHERE run_id = ? AND opened = ? AND closed IS NOT NULL"
+_PUT_WAIT = """
+INSERT INTO waits (run_id, opened, call_key, ordinal, state, paused, answer, due, closed)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run_id, opened) DO UPDATE
+SET call_key = excluded.call_key, ordinal = excluded.ordinal, state = excluded.state,
+    paused = excluded.paused, answer = excluded.answer, due = excluded.due, closed = excluded.closed
+"""
+_NEWEST_VERSION = (
+    "SELECT originator_version FROM journal_events WHERE originator_id = ? "
+    "ORDER BY originator_version DESC LIMIT 1"
+)
+
+
+def check_appends(appends: Sequence[Append]) -> None:
+    """Raise `ValueError` for a batch that no store could write: the caller's mistake, never a lost race."""
+    if len({append.run_id for append in appends}) != len(appends):
+        raise ValueError("a batch holds at most one append a run")
+    for append in appends:
+        first, last = append.expected_version + 1, append.control.version
+        if [event.version for event in append.events] != list(range(first, last + 1)):
+            raise ValueError("an append's events must lead from the expected version to the new one")
+        if not all(first <= content.version <= last for content in append.contents):
+            raise ValueError("a content belongs to an event of the same append")
+        if _foreign_rows(append):
+            raise ValueError("every row of an append belongs to its run")
+
+
+def _foreign_rows(append: Append) -> bool:
+    named = {row.run_id for row in append.events} | {row.run_id for row in append.contents}
+    named |= {row.run_id for row in append.waits} | {row.run_id for row in append.links}
+    return not named <= {append.run_id}
+
+
+def write_append(cursor: sqlite3.Cursor, append: Append) -> list[int] | None:
+    """Write the append if it wins: the rowids of its events. `None` if it lost; then it left nothing."""
+    cursor.execute("SAVEPOINT append")
+    rowids = _attempt(cursor, append)
+    if rowids is None:
+        cursor.execute("ROLLBACK TO append")
+    cursor.execute("RELEASE append")
+    return rowids
+
+
+def write_appends(cursor: sqlite3.Cursor, appends: Sequence[Append]) -> list[bool]:
+    """Write those that win; `True` for each that did."""
+    return [write_append(cursor, append) is not None for append in appends]
+
+
+def write_stream(
+    cursor: sqlite3.Cursor, stream: UUID, expected_version: int, events: Sequence[EventRow]
+) -> bool:
+    """Append to a stream that has no control row: its newest version is what is compared."""
+    newest = cursor.execute(_NEWEST_VERSION, (stream.hex,)).fetchone()
+    if expected_version != (newest[0] if newest else 0):
+        return False
+    insert_events(cursor, events)
+    return True
+
+
+def insert_events(cursor: sqlite3.Cursor, events: Iterable[EventRow]) -> list[int]:
+    """Insert events and return their rowids."""
+    rowids: list[int] = []
+    for run_id, version, topic, state in events:
+        cursor.execute(_INSERT_EVENT, (run_id.hex, version, topic, state))
+        rowids.append(cursor.lastrowid or 0)
+    return rowids
+
+
+def _attempt(cursor: sqlite3.Cursor, append: Append) -> list[int] | None:
+    if any(_is_closed(cursor, wait) for wait in append.waits) or not _swap(cursor, append):
+        return None
+    try:
+        return _insert(cursor, append)
+    except sqlite3.IntegrityError as error:
+        if error.sqlite_errorcode not in _SECOND_LINE:
+            raise
+        return None
+
+
+def _is_closed(cursor: sqlite3.Cursor, wait: WaitRow) -> bool:
+    return cursor.execute(_FIND_CLOSED, (wait.run_id.bytes, wait.opened)).fetchone() is not None
+
+
+def _swap(cursor: sqlite3.Cursor, append: Append) -> bool:
+    control, lease = append.control, _blob(append.expected_lease)
+    row = _values(control)
+    if append.expected_version == 0:
+        return cursor.execute(_INSERT_CONTROL, row).rowcount == 1
+    if lease is not None and control.lease_id == append.expected_lease:
+        statement, values = _SWAP_UNDER_LEASE, (*row[:3], *row[6:])
+    else:
+        statement, values = _SWAP_ALL, row
+    return cursor.execute(statement, (*values, append.expected_version, lease)).rowcount == 1
+
+
+def _values(control: Control) -> tuple[object, ...]:
+    """The row with its key last, as both statements take it."""
+    run_id, version, head, status, due, lease_id, *rest = control
+    return (version, head, status, due, _blob(lease_id), *rest, run_id.bytes)
+
+
+def _blob(value: UUID | None) -> bytes | None:
+    return None if value is None else value.bytes
+
+
+def _insert(cursor: sqlite3.Cursor, append: Append) -> list[int]:
+    rowids = insert_events(cursor, append.events)
+    for content in append.contents:
+        event = rowids[content.version - append.expected_version - 1]
+        cursor.execute(_INSERT_CONTENT, (event, content.blob))
+    for wait in append.waits:
+        cursor.execute(_PUT_WAIT, (wait.run_id.bytes, wait.opened, _blob(wait.call_key), *wait[3:]))
+    for link in append.links:
+        cursor.execute(_INSERT_LINK, (link.digest, link.run_id.bytes, link.opened))
+    return rowids

@@ -1,0 +1,88 @@
+-- The journal on SQLite. Migrations lead to exactly this; a test compares them.
+--
+-- Ids are 16 bytes, except in `journal_events`, whose reader is also the eventsourcing library: it looks
+-- streams up by the hex text of their id. Times are microseconds since the epoch. Whatever a person or a
+-- definition named is TEXT, so that `00123` stays `00123`.
+
+CREATE TABLE schema_version (version INTEGER NOT NULL);
+
+-- AUTOINCREMENT: a number is never given twice, so the order of numbers is the order of commits.
+CREATE TABLE journal_events (
+    rowid INTEGER PRIMARY KEY AUTOINCREMENT,
+    originator_id TEXT NOT NULL,
+    originator_version INTEGER NOT NULL,
+    topic TEXT NOT NULL,
+    state BLOB NOT NULL,
+    UNIQUE (originator_id, originator_version)
+);
+
+-- `event` is the rowid of the content's event: 20 bytes less a row than run and version, and no second index.
+CREATE TABLE contents (
+    event INTEGER PRIMARY KEY,
+    blob BLOB NOT NULL
+);
+
+CREATE TABLE run_control (
+    run_id BLOB NOT NULL PRIMARY KEY,
+    version INTEGER NOT NULL,
+    head BLOB NOT NULL,
+    status TEXT NOT NULL,
+    due INTEGER,
+    lease_id BLOB,
+    lease_until INTEGER,
+    definition BLOB NOT NULL,
+    key_id INTEGER NOT NULL,
+    key_state TEXT NOT NULL,
+    workspace TEXT NOT NULL,
+    project TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    updated INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- The agenda. Runs that are ready or leased are apart from sleeping deadlines, so that a million waiting
+-- runs don't stand between a worker and the few that can go on. `lease_until` is in no index: a renewal
+-- rewrites one row.
+CREATE INDEX run_control_ready ON run_control (due) WHERE status IN ('pending', 'running');
+CREATE INDEX run_control_sleeping ON run_control (due) WHERE status = 'suspended';
+CREATE INDEX run_control_leased ON run_control (lease_id) WHERE lease_id IS NOT NULL;
+
+CREATE TABLE waits (
+    run_id BLOB NOT NULL,
+    opened INTEGER NOT NULL,
+    call_key BLOB,
+    ordinal INTEGER,
+    state TEXT NOT NULL,
+    paused INTEGER,
+    answer INTEGER,
+    due INTEGER,
+    closed INTEGER,
+    PRIMARY KEY (run_id, opened)
+) WITHOUT ROWID;
+
+CREATE INDEX waits_call ON waits (call_key, ordinal) WHERE call_key IS NOT NULL;
+CREATE INDEX waits_open ON waits (run_id) WHERE closed IS NULL;
+
+CREATE TABLE links (
+    digest BLOB NOT NULL PRIMARY KEY,
+    run_id BLOB NOT NULL,
+    opened INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE definitions (
+    digest BLOB NOT NULL PRIMARY KEY,
+    document BLOB NOT NULL
+);
+
+-- A tile names 256 events in sealed order: run id (16 bytes) and version (8 bytes, big-endian) each.
+-- `first_event` is the rowid of its first one.
+CREATE TABLE sealed_tiles (
+    tile INTEGER PRIMARY KEY,
+    first_event INTEGER NOT NULL,
+    entries BLOB NOT NULL
+);
+
+CREATE TABLE sealer (
+    size INTEGER NOT NULL,
+    last_event INTEGER NOT NULL
+);
+INSERT INTO sealer (size, last_event) VALUES (0, 0);
