@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from abeyance.client import Client
     from abeyance.engine.define import flow, script, step, tool
     from abeyance.engine.definitions import Retry
     from abeyance.engine.http_tools import http_tool
@@ -30,6 +31,7 @@ __all__ = [
     "AbeyanceError",
     "BranchCancelled",
     "CallFailedError",
+    "Client",
     "InvalidDefinitionError",
     "InvalidPauseError",
     "PauseAnswer",
@@ -51,6 +53,7 @@ __version__ = "0.1.0"
 
 # Loaded when first asked for: `abeyance --version` and the command line's help need none of them.
 _HOMES = {
+    "abeyance.client": ("Client",),
     "abeyance.engine.define": ("flow", "script", "step", "tool"),
     "abeyance.engine.definitions": ("Retry",),
     "abeyance.engine.http_tools": ("http_tool",),

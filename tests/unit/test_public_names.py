@@ -9,6 +9,7 @@ NAMES = [
     "AbeyanceError",
     "BranchCancelled",
     "CallFailedError",
+    "Client",
     "InvalidDefinitionError",
     "InvalidPauseError",
     "PauseAnswer",
