@@ -1,7 +1,7 @@
 """An engine in this process over a real store: definitions in, a running executor out.
 
-`open_process` opens one more "process" (own sessions, own leases) over the same store, so that two of them race
-through the store alone, as two machines would.
+`Deployment.process` opens one more "process" (own sessions, own leases) over the same store, so that two of
+them race through the store alone, as two machines would.
 """
 
 import asyncio
@@ -74,7 +74,9 @@ class EngineProcess:
             view = await self.runs.get(run_id)
             if view.status in wanted:
                 return view
-            assert asyncio.get_running_loop().time() < end, f"still {view.status}: {await self.topics(run_id)}"
+            assert asyncio.get_running_loop().time() < end, (
+                f"still {view.status}: {await self.topics(run_id)}"
+            )
             await asyncio.sleep(0.005)
 
     async def history(self, run_id: UUID) -> list[Recorded]:

@@ -126,7 +126,7 @@ async def _open_journal(settings: Settings, world: SystemWorld) -> JournalStore:
     file = settings.journal_file
     if file is None:
         raise ConfigurationError("ABEYANCE_DATABASE_URL: sqlite:/// needs the path of a file")
-    return await open_sqlite(file, world)
+    return await open_sqlite(file.parent, world, database=file.name)
 
 
 async def _open_keys(settings: Settings, master: bytes, world: SystemWorld) -> KeyStore:
@@ -134,7 +134,7 @@ async def _open_keys(settings: Settings, master: bytes, world: SystemWorld) -> K
     if file is not None:
         from abeyance.journal.sqlite.keystore import open_sqlite_keys
 
-        return await open_sqlite_keys(file, master, world)
+        return await open_sqlite_keys(file.parent, master, world, database=file.name)
     from abeyance.journal.postgres.keystore import open_postgres_keys
     from abeyance.journal.postgres.migrations import migrate_keys
 

@@ -12,11 +12,11 @@ LINKS: list[str] = []
 
 
 class Order(BaseModel):
-    orderId: str  # noqa: N815 - a wire name
+    orderId: str
 
 
 class Pickup(BaseModel):
-    pickupId: str  # noqa: N815 - a wire name
+    pickupId: str
 
 
 @tool(id="test.note")

@@ -181,9 +181,12 @@ async def open_sqlite_keys(
     master_key: bytes,
     world: World,
     *,
+    database: str = DATABASE,
     filesystem_type: FilesystemType = mounted_filesystem,
 ) -> SQLiteKeyStore:
     """Open the key store in `folder` (made with mode 0700), whose epoch key `master_key` (32 bytes) wraps.
+
+    `database` is the name of its file. The folder is the key store's own.
 
     Raises `ConfigurationError` under another master key, if half of the store is missing, or if another
     process has it.
@@ -202,7 +205,7 @@ async def open_sqlite_keys(
 
 def _open(folder: Path, epochs: EpochFiles, world: World) -> sqlite3.Connection:
     folder.chmod(0o700)
-    path = folder / DATABASE
+    path = folder / database
     if not path.exists() and epochs.exist():
         raise ConfigurationError(f"{path} is gone but its epoch key is there: restore it from a backup")
     create_file(path)

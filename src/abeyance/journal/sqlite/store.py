@@ -36,7 +36,6 @@ from abeyance.journal.store import (
 from abeyance.world import World, to_micros
 
 DATABASE = "journal.sqlite3"
-LOCK = "journal.lock"
 
 T = TypeVar("T")
 
@@ -201,15 +200,18 @@ async def open_sqlite(
     folder: Path,
     world: World,
     *,
+    database: str = DATABASE,
     filesystem_type: FilesystemType = mounted_filesystem,
     busy_timeout_s: float = BUSY_TIMEOUT_S,
 ) -> SQLiteJournalStore:
     """Open the journal in `folder`, which is made if there is none, and end the leases of a dead process.
 
+    `database` is the name of its file; the lock is beside it.
+
     Raises `ConfigurationError` if another process has it or the folder can't hold a store.
     """
-    path = folder / DATABASE
-    lock = await asyncio.to_thread(FolderLock.acquire, folder / LOCK, filesystem_type)
+    path = folder / database
+    lock = await asyncio.to_thread(FolderLock.acquire, path.with_suffix(".lock"), filesystem_type)
     try:
         now = to_micros(world.now())
         writing, reader = await asyncio.to_thread(_open_both, path, busy_timeout_s, now)
