@@ -22,8 +22,20 @@ def create_file(path: Path) -> None:
     """Make an empty file that only its owner may read, if there is none. SQLite's own files follow it."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        # SQLite syncs what it writes into the file, but not the name that it was given here.
+        sync_folder(path.parent)
+        sync_folder(path.parent.parent)
     except OSError as error:
         raise ConfigurationError(f"{path} can't be written: {error.strerror}; check its folder") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def open_connection(

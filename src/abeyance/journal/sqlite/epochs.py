@@ -9,6 +9,7 @@ from pathlib import Path
 
 from abeyance.crypto.sealing import unwrap_key, wrap_key
 from abeyance.errors import ConfigurationError
+from abeyance.journal.sqlite.connection import sync_folder
 
 
 class EpochFiles:
@@ -39,7 +40,7 @@ class EpochFiles:
         if file.exists():
             raise FileExistsError(file)
         half.rename(file)
-        self._sync_folder()
+        sync_folder(self._folder)
 
     def read(self, number: int) -> bytes:
         """An epoch's key. Raises `ConfigurationError` if it is gone or wrapped by another master key."""
@@ -59,14 +60,7 @@ class EpochFiles:
         for file in [*self._folder.glob("epoch-*.key"), *self._folder.glob("epoch-*.half")]:
             if file != self.file(number):
                 _destroy(file)
-        self._sync_folder()
-
-    def _sync_folder(self) -> None:
-        directory = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_folder(self._folder)
 
 
 def _destroy(file: Path) -> None:
