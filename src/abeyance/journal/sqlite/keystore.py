@@ -196,16 +196,15 @@ async def open_sqlite_keys(
     lock = await asyncio.to_thread(FolderLock.acquire, folder / LOCK, filesystem_type)
     try:
         epochs = EpochFiles(folder, master_key)
-        connection = await asyncio.to_thread(_open, folder, epochs, world)
+        connection = await asyncio.to_thread(_open, folder / database, epochs, world)
         return SQLiteKeyStore(connection, epochs, world, lock)
     except BaseException:
         lock.release()
         raise
 
 
-def _open(folder: Path, epochs: EpochFiles, world: World) -> sqlite3.Connection:
-    folder.chmod(0o700)
-    path = folder / database
+def _open(path: Path, epochs: EpochFiles, world: World) -> sqlite3.Connection:
+    path.parent.chmod(0o700)
     if not path.exists() and epochs.exist():
         raise ConfigurationError(f"{path} is gone but its epoch key is there: restore it from a backup")
     create_file(path)
