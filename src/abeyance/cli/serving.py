@@ -35,6 +35,7 @@ def dev(
 
     from abeyance.bootstrap import run_dev
 
+    _make_data_dir(settings.data_dir)
     files = dev_files(settings.data_dir)
     try:
         with _one_exit_code():
@@ -117,6 +118,13 @@ def load_settings(**overrides: object) -> "Settings":
         hint = f"; is {meant} meant?" if meant else ""
         say(f"warning: {visible(name)} is no setting and does nothing{hint}")
     return Settings.load(overrides=overrides)
+
+
+def _make_data_dir(folder: Path) -> None:
+    """Make it private, and nothing that git would take: it is about to hold keys."""
+    if not folder.exists():
+        folder.mkdir(mode=0o700, parents=True)
+        (folder / ".gitignore").write_text("*\n")
 
 
 def _announce(files: list[Path], url: str, token: str | None) -> None:

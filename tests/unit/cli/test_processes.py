@@ -88,7 +88,24 @@ class TestDev:
         monkeypatch.setattr(bootstrap, "run_dev", interrupted)
 
         assert 130 == command("dev").code
-        assert [] == list((tmp_path / ".abeyance").iterdir())
+        assert [".gitignore"] == [path.name for path in (tmp_path / ".abeyance").iterdir()]
+
+    def test_its_folder_is_private_and_not_for_git(
+        self, bootstrap: FakeBootstrap, command: Command, tmp_path: Path
+    ) -> None:
+        command("dev")
+
+        folder = tmp_path / ".abeyance"
+        assert (0o700, "*\n") == (folder.stat().st_mode & 0o777, (folder / ".gitignore").read_text())
+
+    def test_a_folder_that_is_there_stays_as_it_is(
+        self, bootstrap: FakeBootstrap, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("ABEYANCE_DATA_DIR", str(tmp_path))
+
+        command("dev")
+
+        assert not (tmp_path / ".gitignore").exists()
 
 
 class TestServerThatGivesUp:
