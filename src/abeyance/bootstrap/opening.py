@@ -10,6 +10,7 @@ from uuid import UUID
 
 from abeyance.bootstrap.identity import Identity, open_identity, record_definitions
 from abeyance.bootstrap.keys import DeploymentKeys, load_keys, make_keys
+from abeyance.bootstrap.reading import open_read_models
 from abeyance.engine.acceptor import Acceptor
 from abeyance.engine.answers import AnswerChecks
 from abeyance.engine.definitions import Definitions
@@ -29,6 +30,8 @@ from abeyance.world import SystemWorld
 
 _log = logging.getLogger("abeyance.bootstrap")
 _CLOCK_EVERY_S = 30.0
+# A sync handler past its time limit keeps its thread; the calls after it must still find one.
+_SPARE_THREADS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +83,8 @@ async def open_engine(
     async with AsyncExitStack() as stack:
         stores = await stack.enter_async_context(open_stores(settings, dev=dev))
         await _record(stores, definitions)
-        threads = stack.enter_context(ThreadPoolExecutor(settings.max_calls, thread_name_prefix="calls"))
+        threads = ThreadPoolExecutor(settings.max_calls * _SPARE_THREADS, thread_name_prefix="calls")
+        stack.callback(threads.shutdown, wait=False, cancel_futures=True)
         workshop = Workshop(threads, asyncio.Semaphore(settings.max_calls), public_url)
         hooks = {} if barrier is None else {"testing_only_barrier": barrier}
         executor = Executor(

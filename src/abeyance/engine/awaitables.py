@@ -42,6 +42,11 @@ class Gate:
         self.refusals = 0
         self.fault: Exception | None = None
 
+    def taken_fault(self) -> Exception:
+        """The fault, which the gate forgets: else it would hold the frames that it passes."""
+        fault, self.fault = self.fault, None
+        return fault or RuntimeError("there was no fault")
+
     def refuse(self) -> None:
         """Raise what an operation that is awaited at the wrong time raises.
 

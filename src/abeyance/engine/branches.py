@@ -175,6 +175,12 @@ class Group:
             if not self.missing[branch.index]:
                 yield branch
 
+    def release(self) -> tuple[list[Any], BaseException | None]:
+        """What came of it, for the owner. The group lets go of it, and of its branches, which hold the group."""
+        values, error = self.values, self.error
+        self.values, self.error, self.branches, self.dependents = [], None, [], []
+        return values, error
+
     def request(self, _digest: Callable[[bytes], str]) -> Request:
         """The decision that is asked for when a branch has ended the group, the same object each time."""
         if self._request is None:

@@ -108,6 +108,10 @@ class Driver:
         self._usable = False
         self._scheduler.close()
 
+    def __del__(self) -> None:
+        """Close what its owner forgot, where the last reference is dropped."""
+        self._scheduler.close()
+
     # -- operations are opened ---------
 
     def _opening(

@@ -67,6 +67,6 @@ async def _run_step(request: StepRequest, threads: Threads) -> CallOutput | Call
             if inspect.isawaitable(value):
                 value = await value
         return CallOutput(canonical.encode(value))
-    except Exception as error:
-        _log.warning("step %s failed: %s", request.name, type(error).__name__, exc_info=error)
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        _log.warning("step %s at %s failed: %s", request.name, request.line, type(error).__name__)
         return CallFailure("handler-error", f"{type(error).__name__}: {error}")

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from abeyance.engine import decisions
@@ -50,8 +51,17 @@ class Limits:
     grace_s: float = 60.0
     max_runs: int = 1000
     hot_runs: int = 500
+    hot_bytes: int = 64 * 1024 * 1024
+    hot_s: float = 60.0
     drain_s: float = 5.0
     execute: bool = True
+
+
+class Warm(NamedTuple):
+    """Since when a run waits in memory (monotonic seconds), and about how much it holds there."""
+
+    since: float
+    size_bytes: int
 
 
 async def _no_barrier(name: str, run_id: UUID) -> None:
@@ -80,7 +90,8 @@ class Executor:
         self.limits = limits
         self.barrier = testing_only_barrier
         self.actors: dict[UUID, Actor] = {}
-        self._warm: OrderedDict[UUID, None] = OrderedDict()
+        self._warm: OrderedDict[UUID, Warm] = OrderedDict()
+        self._warm_bytes = 0
         self._leases: dict[UUID, Actor] = {}
         self._links: dict[bytes, tuple[UUID, str]] = {}
         self._links_of: dict[UUID, list[bytes]] = {}
@@ -112,11 +123,11 @@ class Executor:
         """See `Host.rested`: keep a suspended run warm, forget the others."""
         session = actor.session
         if session is not None and session.state is not None and not actor.lost and not session.state.ended:
-            self._warm[actor.run_id] = None
-            self._warm.move_to_end(actor.run_id)
-            while len(self._warm) > self.limits.hot_runs:
-                oldest = next(iter(self._warm))
-                self._forget(oldest)
+            self._cool_down(actor.run_id)
+            size = session.contents.size_bytes()
+            self._warm[actor.run_id] = Warm(self.desk.world.monotonic(), size)
+            self._warm_bytes += size
+            self._trim()
             return
         self._forget(actor.run_id)
 
@@ -222,8 +233,27 @@ class Executor:
         self._hinted.add(run_id)
         self._wake.set()
 
+    def _cool_down(self, run_id: UUID) -> None:
+        known = self._warm.pop(run_id, None)
+        if known is not None:
+            self._warm_bytes -= known.size_bytes
+
+    def _trim(self) -> None:
+        """Forget the runs that have been warm longest, beyond the limits."""
+        limits, since = self.limits, self.desk.world.monotonic() - self.limits.hot_s
+        while self._warm:
+            run_id, oldest = next(iter(self._warm.items()))
+            fits = len(self._warm) <= limits.hot_runs and self._warm_bytes <= limits.hot_bytes
+            if fits and oldest.since > since:
+                return
+            actor = self.actors.get(run_id)
+            if actor is not None and (actor.busy or actor.lease is not None):
+                self._cool_down(run_id)
+            else:
+                self._forget(run_id)
+
     def _forget(self, run_id: UUID) -> None:
-        self._warm.pop(run_id, None)
+        self._cool_down(run_id)
         actor = self.actors.pop(run_id, None)
         for digest in self._links_of.pop(run_id, ()):
             self._links.pop(digest, None)
@@ -330,6 +360,7 @@ class Executor:
     async def _renew_loop(self) -> None:
         while True:
             await asyncio.sleep(self.limits.lease_s / 4)
+            self._trim()
             held = dict(self._leases)
             if not held:
                 continue

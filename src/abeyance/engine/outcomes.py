@@ -1,6 +1,6 @@
 """How a program ended, as data, and the lines that are named for it."""
 
-from types import CoroutineType, TracebackType
+from types import CoroutineType, FrameType, TracebackType
 from typing import Any
 
 from abeyance.engine.isolation import ForeignAwait
@@ -38,26 +38,35 @@ def raised_by(error: BaseException) -> Raised:
 
 def line_of_suspended(coroutine: "CoroutineType[Any, Any, Any] | None") -> str:
     """The line at which a coroutine waits, inside the functions that it awaits."""
-    while coroutine is not None and isinstance(coroutine.cr_await, CoroutineType):
+    places: list[tuple[str, int]] = []
+    while isinstance(coroutine, CoroutineType) and coroutine.cr_frame is not None:
+        places.append(_place(coroutine.cr_frame, coroutine.cr_frame.f_lineno))
         coroutine = coroutine.cr_await
-    frame = coroutine.cr_frame if coroutine is not None else None
-    return format_line(frame.f_globals.get("__name__"), frame.f_lineno) if frame is not None else ""
+    return _innermost_of_user(places)
 
 
 def line_of_error(traceback: TracebackType | None) -> str:
-    """The innermost line of the user's own package in a traceback: where they look first.
+    """The line at which an error came up."""
+    places: list[tuple[str, int]] = []
+    while traceback is not None:
+        places.append(_place(traceback.tb_frame, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return _innermost_of_user(places)
+
+
+def _place(frame: FrameType, number: int) -> tuple[str, int]:
+    return str(frame.f_globals.get("__name__", "")), number
+
+
+def _innermost_of_user(places: list[tuple[str, int]]) -> str:
+    """The innermost line in the user's own package, where they look first.
 
     Lines of abeyance, and of libraries that the user's code called, are passed over.
     """
-    line, package = "", None
-    while traceback is not None:
-        module = str(traceback.tb_frame.f_globals.get("__name__", ""))
-        top = module.partition(".")[0]
-        package = package or (top if top != "abeyance" else None)
-        if top == package:
-            line = format_line(module, traceback.tb_lineno)
-        traceback = traceback.tb_next
-    return line
+    outer = [module.partition(".")[0] for module, _ in places]
+    own = next((package for package in outer if package != "abeyance"), None)
+    lines = [format_line(*place) for package, place in zip(outer, places, strict=True) if package == own]
+    return lines[-1] if lines else ""
 
 
 def _message(error: BaseException) -> str:

@@ -96,6 +96,8 @@ class Scheduler:
 
     def close(self) -> None:
         """Close every coroutine, inner branches first. Never raises; `refused_to_end` says who went on."""
+        if self.gate.state == "closed":
+            return
         self.gate.state = "closed"
         self.ready.clear()
         outside = isolation.enter()
@@ -111,23 +113,27 @@ class Scheduler:
             self._advance_single(branch, value, error)
             return
         branch.started = True
+        result, failure, ended = None, None, True
         try:
             if error is None:
-                asked = branch.context.run(coroutine.send, value)
+                result = branch.context.run(coroutine.send, value)
             else:
-                asked = branch.context.run(coroutine.throw, error)
+                result = branch.context.run(coroutine.throw, error)
+            ended = False
         except StopIteration as stop:
-            self._end(branch, stop.value, None)
+            result = stop.value
         except (KeyboardInterrupt, MemoryError):
             raise  # the process's trouble, not the program's end
         except BaseException as raised:
             # Without this frame, which knows the branch: else error and branch would hold each other.
             traceback = raised.__traceback__
-            self._end(branch, None, raised.with_traceback(traceback and traceback.tb_next))
-        else:
-            self._ask(branch, asked)
+            failure = raised.with_traceback(traceback and traceback.tb_next)
         if self.gate.fault is not None:
-            raise self.gate.fault
+            raise self.gate.taken_fault()
+        if ended:
+            self._end(branch, result, failure)
+        else:
+            self._ask(branch, result)
 
     def _advance_single(self, branch: Branch, value: Any, error: BaseException | None) -> None:
         operation = branch.first
@@ -227,14 +233,15 @@ class Scheduler:
         del self.groups[group.op]
         owner = group.owner
         owner.waiting = None
+        values, error = group.release()
         if group.cancelled:
             self.ready.append((owner, None, BranchCancelled()))
-        elif group.error is not None:
-            self.ready.append((owner, None, group.error))
+        elif error is not None:
+            self.ready.append((owner, None, error))
         elif group.is_race and group.winner is not None:
-            self.ready.append((owner, Winner(group.winner, group.values[group.winner]), None))
+            self.ready.append((owner, Winner(group.winner, values[group.winner]), None))
         else:
-            self.ready.append((owner, group.values, None))
+            self.ready.append((owner, values, None))
 
     def _freeze(self, branch: Branch) -> None:
         waiting = branch.waiting

@@ -26,6 +26,7 @@ from abeyance.journal.vault import Content
 from abeyance.world import to_micros
 
 MAX_RUNS_OF_A_CALL = 5
+_BASIS_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,11 @@ class Contents:
     run_id: UUID
     plain: dict[int, bytes] = field(default_factory=dict)
     sealed: dict[int, tuple[bytes, ContentRef]] = field(default_factory=dict)
+
+    def size_bytes(self) -> int:
+        """About how much memory a run takes while it is held: its contents, and a basis."""
+        sealed = sum(len(blob) for blob, _ in self.sealed.values())
+        return _BASIS_BYTES + sealed + sum(map(len, self.plain.values()))
 
     def __call__(self, version: int) -> bytes:
         """The canonical bytes of the content of the event at `version`."""
