@@ -204,7 +204,7 @@ async def open_sqlite_keys(
 
 
 def _open(path: Path, epochs: EpochFiles, world: World) -> sqlite3.Connection:
-    path.parent.chmod(0o700)
+    _make_private(path)
     if not path.exists() and epochs.exist():
         raise ConfigurationError(f"{path} is gone but its epoch key is there: restore it from a backup")
     create_file(path)
@@ -217,6 +217,21 @@ def _open(path: Path, epochs: EpochFiles, world: World) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _make_private(path: Path) -> None:
+    """Close the key store's folder to others, unless it holds other things and so isn't its own."""
+    folder = path.parent
+    if not folder.stat().st_mode & 0o077:
+        return
+    if foreign := [
+        file for file in folder.iterdir() if not file.name.startswith((path.name, LOCK, "epoch-"))
+    ]:
+        raise ConfigurationError(
+            f"{folder} is open to other users and holds more than keys ({foreign[0].name}): "
+            "give the keys a folder of their own"
+        )
+    folder.chmod(0o700)
 
 
 def _ensure_epoch(connection: sqlite3.Connection, epochs: EpochFiles, world: World) -> None:

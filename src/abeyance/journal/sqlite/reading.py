@@ -6,6 +6,7 @@ the query plans.
 
 import hashlib
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -122,6 +123,12 @@ def read_record(connection: sqlite3.Connection, run_id: UUID) -> RunRecord | Non
     return RunRecord(control, EventRow(run_id, *first), EventRow(run_id, *newest[:3]), newest[3], waits)
 
 
+def read_controls(connection: sqlite3.Connection, run_ids: Iterable[UUID]) -> list[Control]:
+    """The control rows of these runs."""
+    found = (_control(connection, run_id) for run_id in run_ids)
+    return [control for control in found if control is not None]
+
+
 def find_link(connection: sqlite3.Connection, digest: bytes) -> StoredWait | None:
     """See `JournalStore.find_link`."""
     return _stored_wait(connection.execute(SELECT_LINKED, (digest,)).fetchone())
@@ -169,7 +176,8 @@ def _to_control(row: Row) -> Control:
     return Control(UUID(bytes=run_id), version, head, status, due, lease, *rest)
 
 
-def _to_wait(row: Row) -> WaitRow:
+def to_wait(row: Row) -> WaitRow:
+    """The wait whose columns these are, in the order of the port's tuple."""
     call_key = None if row[2] is None else UUID(bytes=row[2])
     return WaitRow(UUID(bytes=row[0]), row[1], call_key, *row[3:9])
 
@@ -182,7 +190,7 @@ def _split(stream: UUID, rows: list[Row]) -> tuple[list[EventRow], dict[int, byt
 def _stored_wait(row: Row | None) -> StoredWait | None:
     if row is None:
         return None
-    wait, control = _to_wait(row[:9]), _to_control(row[9:23])
+    wait, control = to_wait(row[:9]), _to_control(row[9:23])
     if row[23] is None or row[26] is None:
         raise _damaged(wait.run_id)
     newest, opening = EventRow(wait.run_id, *row[23:26]), EventRow(wait.run_id, *row[26:29])
@@ -190,7 +198,7 @@ def _stored_wait(row: Row | None) -> StoredWait | None:
 
 
 def _open_wait(row: Row) -> OpenWait:
-    wait = _to_wait(row[:9])
+    wait = to_wait(row[:9])
     if row[9] is None:
         raise _damaged(wait.run_id)
     pausing = None if row[12] is None else EventRow(wait.run_id, *row[12:15])

@@ -6,6 +6,7 @@ entries, so that an index still names its event when rows are gone or were renum
 
 import sqlite3
 import struct
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 from uuid import UUID
@@ -25,6 +26,8 @@ SELECT_TILE_EVENTS = """
 SELECT originator_id, originator_version, topic, state FROM journal_events
 WHERE rowid >= ? ORDER BY rowid LIMIT ?
 """
+SELECT_FIRST_EVENT = "SELECT first_event FROM sealed_tiles WHERE tile = ?"
+SELECT_ROWID = "SELECT rowid FROM journal_events WHERE originator_id = ? AND originator_version = ?"
 _PUT_TILE = """
 INSERT INTO sealed_tiles (tile, first_event, entries) VALUES (?, ?, ?)
 ON CONFLICT (tile) DO UPDATE SET entries = excluded.entries
@@ -72,6 +75,42 @@ def read_sealed(cursor: sqlite3.Cursor, start: int, limit: int) -> list[SealedEv
         found.extend(_read_tile(cursor, start, end))
         start = end
     return found
+
+
+def sealed_indexes(cursor: sqlite3.Cursor, stream: UUID, versions: Iterable[int]) -> dict[int, int]:
+    """The indexes of those of these events that have one, by version."""
+    tiles = (sealed_size(cursor) + TILE - 1) // TILE
+    found: dict[int, int] = {}
+    tile, entries = -1, b""
+    for version in versions:
+        row = cursor.execute(SELECT_ROWID, (stream.hex, version)).fetchone()
+        wanted = -1 if row is None else _tile_of(cursor, row[0], tiles)
+        if wanted < 0:
+            continue
+        if wanted != tile:
+            tile, entries = wanted, cursor.execute(SELECT_TILE, (wanted,)).fetchone()[1]
+        place = _place_in(entries, stream.bytes, version)
+        if place is not None:
+            found[version] = tile * TILE + place
+    return found
+
+
+def _tile_of(cursor: sqlite3.Cursor, rowid: int, tiles: int) -> int:
+    """The last tile whose first event isn't after `rowid`; -1 if there is none."""
+    low, high = 0, tiles
+    while low < high:
+        middle = (low + high) // 2
+        (first,) = cursor.execute(SELECT_FIRST_EVENT, (middle,)).fetchone()
+        low, high = (middle + 1, high) if first <= rowid else (low, middle)
+    return low - 1
+
+
+def _place_in(entries: bytes, stream: bytes, version: int) -> int | None:
+    entry, offset = _ENTRY.pack(stream, version), -1
+    while (offset := entries.find(entry, offset + 1)) >= 0:
+        if offset % _ENTRY.size == 0:
+            return offset // _ENTRY.size
+    return None
 
 
 def _read_tile(cursor: sqlite3.Cursor, start: int, end: int) -> list[SealedEvent]:

@@ -9,7 +9,7 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -22,7 +22,8 @@ from abeyance.journal.sqlite.faults import translated
 from abeyance.journal.sqlite.hints import HintBoard
 from abeyance.journal.sqlite.lock import FilesystemType, FolderLock, mounted_filesystem
 from abeyance.journal.sqlite.schema import JOURNAL
-from abeyance.journal.sqlite.writer import GroupCommitWriter
+from abeyance.journal.sqlite.snapshot import SQLiteSnapshot, open_snapshot
+from abeyance.journal.sqlite.writer import GroupCommitWriter, Work
 from abeyance.journal.store import (
     Append,
     Claim,
@@ -140,6 +141,26 @@ class SQLiteJournalStore:
     async def read_sealed(self, start: int, limit: int) -> list[SealedEvent]:
         """See `JournalStore.read_sealed`."""
         return self._read(lambda reader: sealing.read_sealed(reader.cursor(), start, limit))
+
+    async def sealed_indexes(self, stream: UUID, versions: Sequence[int]) -> dict[int, int]:
+        """See `JournalStore.sealed_indexes`."""
+        return self._read(lambda reader: sealing.sealed_indexes(reader.cursor(), stream, versions))
+
+    def snapshot(self) -> AbstractAsyncContextManager[SQLiteSnapshot]:
+        """See `JournalStore.snapshot`."""
+        self._check_open()
+        return open_snapshot(self.path, busy_timeout_s=self._busy_timeout_s)
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` on the writer's thread and return what it does once that is on disk.
+
+        It shares its transaction with other writes, in a savepoint of its own, and must be short.
+        """
+        return await self._writer.run(work)
+
+    def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a short query on the loop's thread, over one moment of the database."""
+        return self._read(query)
 
     async def hint(self, run_ids: Sequence[UUID]) -> None:
         """See `JournalStore.hint`."""

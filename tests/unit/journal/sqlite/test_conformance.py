@@ -15,6 +15,7 @@ Not run, and why:
 
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -46,15 +47,25 @@ class SealingRecorder(JournalSQLiteRecorder):
         return ids
 
 
+def join_others(running: set[threading.Thread]) -> None:
+    """Wait for the threads that came since. The cases stop their readers without waiting for them, and the
+    interpreter crashes when a connection is closed while another thread uses it.
+    """
+    for thread in set(threading.enumerate()) - running:
+        thread.join(10)
+
+
 class OnFreshFile:
     """Makes a recorder on a file of its own; the case closes it."""
 
     def create_recorder(self) -> SealingRecorder:
+        running = set(threading.enumerate())
         folder = tempfile.TemporaryDirectory()
         recorder = SealingRecorder(JournalDatastore(Path(folder.name) / "journal.sqlite3"))
         recorder.create_table()
         self.addCleanup(folder.cleanup)  # type: ignore[attr-defined]
         self.addCleanup(recorder.datastore.close)  # type: ignore[attr-defined]
+        self.addCleanup(join_others, running)  # type: ignore[attr-defined]
         return recorder
 
 

@@ -62,6 +62,23 @@ class TestFiles:
 
         assert 0o700 == folder.stat().st_mode & 0o777
 
+    async def test_a_folder_of_other_things_is_refused_and_left_as_it_is(self, folder: Path) -> None:
+        folder.mkdir(mode=0o755)
+        (folder / "notes.txt").write_bytes(b"")
+
+        with pytest.raises(ConfigurationError, match="folder of their own"):
+            await reopen(folder)
+
+        assert 0o755 == folder.stat().st_mode & 0o777
+
+    async def test_its_file_may_have_another_name(self, folder: Path) -> None:
+        store = await open_sqlite_keys(folder, MASTER_KEY, SystemWorld(), database="mine.db")
+        await store.take(1)
+        await store.close()
+
+        assert (folder / "mine.db").stat().st_size > 0
+        assert not (folder / "keys.sqlite3").exists()
+
     async def test_no_key_is_in_the_clear(self, keys: SQLiteKeyStore, folder: Path) -> None:
         taken = await keys.take(256)
         secret = await keys.secret("links")
