@@ -60,7 +60,7 @@ async def open_stores(settings: Settings, *, dev: bool = False) -> AsyncIterator
     """Journal and key store, migrated and checked. `dev` makes keys and an origin for a new store."""
     world = SystemWorld()
     async with AsyncExitStack() as stack:
-        journal = await _open_journal(settings, world)
+        journal = await open_journal(settings, world)
         stack.push_async_callback(journal.close)
         signers, origin = await _signers(settings, journal, world, dev=dev)
         keys = await _open_keys(settings, signers.master, world)
@@ -116,7 +116,8 @@ def _limits(settings: Settings, *, dev: bool) -> Limits:
     )
 
 
-async def _open_journal(settings: Settings, world: SystemWorld) -> JournalStore:
+async def open_journal(settings: Settings, world: SystemWorld) -> JournalStore:
+    """The journal that the settings name, migrated to this release."""
     if settings.database_url is not None and settings.on_postgres:
         from abeyance.journal.postgres.migrations import migrate
         from abeyance.journal.postgres.store import open_postgres
