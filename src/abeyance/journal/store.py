@@ -14,8 +14,9 @@ knowledge of what an event means. Times are bigint microseconds since the epoch.
 """
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 
@@ -190,6 +191,49 @@ class SealedEvent(NamedTuple):
     event: EventRow
 
 
+class JournalSnapshot(Protocol):
+    """One moment of a journal, for what reads all of it: checks and verifications. Ids ascend.
+
+    Held open, it keeps old rows from being cleaned up; everything is read in pages, so that memory stays
+    bounded.
+    """
+
+    async def streams(self, after: UUID | None, limit: int) -> list[UUID]:
+        """Streams after `after` that have an event, a control row or a wait."""
+
+    async def events(self, stream: UUID, *, after: int, limit: int) -> list[EventRow]:
+        """A page of a stream in version order."""
+
+    async def controls(self, run_ids: Sequence[UUID]) -> list[Control]:
+        """The control rows of these runs."""
+
+    async def waits(self, run_ids: Sequence[UUID]) -> list[WaitRow]:
+        """All waits of these runs."""
+
+    async def links(self, digests: Sequence[bytes]) -> list[LinkRow]:
+        """The links with these digests."""
+
+    async def links_after(self, digest: bytes, limit: int) -> list[LinkRow]:
+        """Links whose digest is greater than `digest`, in ascending order."""
+
+    async def count_links(self) -> int:
+        """How many links there are."""
+
+    async def sealed_size(self) -> int:
+        """How many events have their index."""
+
+    async def read_sealed(self, start: int, limit: int) -> list[SealedEvent]:
+        """See `JournalStore.read_sealed`."""
+
+    async def sealed_indexes(self, stream: UUID, versions: Sequence[int]) -> dict[int, int]:
+        """See `JournalStore.sealed_indexes`."""
+
+    async def select(self, text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Rows of other tables in this database at the same moment. `$1` stands for the first value; ids are
+        given as `UUID`, and come back as `UUID` or as 16 bytes.
+        """
+
+
 class JournalStore(Protocol):
     """A journal on one database. All methods raise `StoreUnavailableError` when the store is busy, full,
     read-only or gone; then nothing was written, except where `append` says otherwise.
@@ -247,6 +291,12 @@ class JournalStore(Protocol):
 
     async def read_sealed(self, start: int, limit: int) -> list[SealedEvent]:
         """Sealed events from index `start` on."""
+
+    async def sealed_indexes(self, stream: UUID, versions: Sequence[int]) -> dict[int, int]:
+        """The sealed indexes of those of these events that have one, by version."""
+
+    def snapshot(self) -> AbstractAsyncContextManager[JournalSnapshot]:
+        """One moment of the journal, held until the block ends."""
 
     async def hint(self, run_ids: Sequence[UUID]) -> None:
         """Tell other processes that something happened to these runs. May be lost."""
