@@ -7,8 +7,11 @@ when it is told to stop.
 import asyncio
 import logging
 import secrets
+import signal
+import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import AsyncExitStack
+from itertools import islice
 from typing import Any, Literal
 
 from gunicorn.app.base import BaseApplication
@@ -27,6 +30,9 @@ Role = Literal["dev", "serve", "worker"]
 Announce = Callable[[str, str | None], None]
 
 _log = logging.getLogger("abeyance.serving")
+_HIDDEN = frozenset((".venv", "venv", "node_modules", "__pycache__", ".git"))
+_MOST_WATCHED = 2_000
+_STARTUP_FAILED = 3
 
 
 class Process:
@@ -36,9 +42,12 @@ class Process:
         self.settings = settings
         self.role = role
         self.address: tuple[str, int] = (settings.host, settings.port)
+        self.worker: Any = None
+        self._engine: Engine | None = None
         self._stack = AsyncExitStack()
         self._app: Any = None
         self._warned = False
+        self._draining: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One connection's request, or the process's life span."""
@@ -59,6 +68,9 @@ class Process:
             max_waiting=self.settings.max_waiting,
         )
         self._app = create_worker_app(services) if self.role == "worker" else create_app(services)
+        self._engine = engine
+        if self.worker is not None:
+            self._take_signals()
         return engine
 
     async def stop(self) -> None:
@@ -73,6 +85,23 @@ class Process:
             self._warned = True
             _log.warning("ABEYANCE_PUBLIC_URL is not set: links have the address that this server binds")
         return url_of(self.address)
+
+    def _take_signals(self) -> None:
+        """Drain on a signal, before the server waits for its connections (docs/adr/0005)."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+            loop.add_signal_handler(number, self._drain_soon)
+
+    def _drain_soon(self) -> None:
+        if self._draining is None:
+            self._draining = asyncio.get_running_loop().create_task(self._drain())
+
+    async def _drain(self) -> None:
+        try:
+            if self._engine is not None:
+                await self._engine.executor.stop()
+        finally:
+            self.worker.handle_exit_signal()
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -92,6 +121,12 @@ def url_of(address: tuple[str, int]) -> str:
     """The http URL of a bound address."""
     host, port = address[0], address[1]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _sources(settings: Settings) -> list[str]:
+    """The project's Python files, watched also while one of them can't be imported."""
+    files = (file for file in settings.pack_dir.rglob("*.py") if not _HIDDEN & set(file.parts))
+    return [str(file) for file in islice(files, _MOST_WATCHED)]
 
 
 def _authentication(settings: Settings) -> Any:
@@ -119,10 +154,14 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn is untyped
         def post_fork(server: Any, worker: Any) -> None:
             process.address = server.LISTENERS[0].sock.getsockname()[:2]
 
+        def post_worker_init(worker: Any) -> None:
+            process.worker = worker
+
         options = {
             "bind": [f"{settings.host}:{settings.port}"],
             "workers": settings.workers if process.role == "serve" else 1,
             "worker_class": "asgi",
+            "asgi_lifespan": "on",
             "proc_name": f"abeyance {process.role}",
             "max_requests": 0,
             "timeout": 0,
@@ -132,11 +171,20 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn is untyped
             "loglevel": "warning",
             "control_socket_disable": True,
             "reload": self._reload,
+            "reload_extra_files": _sources(settings) if self._reload else [],
             "when_ready": when_ready,
             "post_fork": post_fork,
+            "post_worker_init": post_worker_init,
         }
         for name, value in options.items():
             self.cfg.set(name, value)
+
+    def serve(self) -> None:
+        """Serve until told to stop. A start that failed has said why and exits with 1."""
+        try:
+            self.run()
+        except SystemExit as end:
+            sys.exit(1 if end.code == _STARTUP_FAILED else end.code)
 
     def load(self) -> Process:
         """The ASGI application; opened later, in the worker's loop."""
@@ -150,14 +198,14 @@ def serve_dev(settings: Settings, *, reload: bool, announce: Announce) -> None:
         settings = settings.model_copy(update={"api_key": f"abk_{secrets.token_urlsafe(24)}"})
     token = settings.api_key if settings.auth else None
     process = Process(settings.model_copy(update={"workers": 1}), "dev")
-    Server(process, ready=lambda url: announce(url, token), reload=reload).run()
+    Server(process, ready=lambda url: announce(url, token), reload=reload).serve()
 
 
 def serve(settings: Settings) -> None:
     """The API, with `settings.workers` processes."""
-    Server(Process(settings, "serve"), ready=lambda url: _log.info("serving at %s", url)).run()
+    Server(Process(settings, "serve"), ready=lambda url: _log.info("serving at %s", url)).serve()
 
 
 def serve_worker(settings: Settings) -> None:
     """An executing process without the API."""
-    Server(Process(settings, "worker"), ready=lambda url: _log.info("worker's health at %s", url)).run()
+    Server(Process(settings, "worker"), ready=lambda url: _log.info("worker's health at %s", url)).serve()

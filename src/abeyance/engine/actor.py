@@ -9,7 +9,7 @@ every command is decided again on what is then true; commands are forgotten only
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -23,6 +23,8 @@ from abeyance.journal.batch import Lease
 from abeyance.journal.store import Append
 
 Decide = Callable[[Turn], None]
+Barrier = Callable[[str, UUID], Awaitable[None]]
+"""A named place where a test may stop this process; nothing otherwise."""
 
 _log = logging.getLogger("abeyance.runs")
 _LONGEST_TIMER_S = 3600.0
@@ -41,6 +43,7 @@ class Host(Protocol):
     """What an actor needs of its process."""
 
     workshop: Workshop
+    barrier: Barrier
 
     async def append(self, append: Append) -> bool:
         """Write; whether it won."""
@@ -50,9 +53,6 @@ class Host(Protocol):
 
     def new_lease(self) -> Lease:
         """A lease for this process, from now."""
-
-    async def barrier(self, name: str, run_id: UUID) -> None:
-        """A place where a test may stop this process; nothing otherwise."""
 
     def rested(self, actor: "Actor") -> None:
         """The run waits, has ended or was lost: nothing is under way here."""
@@ -149,6 +149,7 @@ class Actor:
             self._timer.cancel()
         if self.session is not None:
             self.session.close()
+        self._wake_waiters()
 
     def _enqueue(self, command: Command) -> None:
         self._inbox.append(command)
@@ -315,9 +316,12 @@ class Actor:
 
     def _rest(self) -> None:
         if self.settled or self.lost:
-            waiters, self._waiters = self._waiters, []
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
+            self._wake_waiters()
         if not self.busy:
             self._host.rested(self)
+
+    def _wake_waiters(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)

@@ -10,14 +10,14 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 from abeyance.engine import decisions
-from abeyance.engine.actor import Actor
+from abeyance.engine.actor import Actor, Barrier
 from abeyance.engine.definitions import Definitions
 from abeyance.engine.effects import Workshop
 from abeyance.engine.keyring import KeyRing
@@ -80,7 +80,7 @@ class Executor:
         definitions: Definitions,
         workshop: Workshop,
         limits: Limits,
-        testing_only_barrier: Callable[[str, UUID], Awaitable[None]] = _no_barrier,
+        testing_only_barrier: Barrier = _no_barrier,
     ) -> None:
         self.desk = desk
         self.store = store
@@ -305,7 +305,9 @@ class Executor:
         self._tasks = [asyncio.create_task(loop()) for loop in loops]
 
     async def stop(self) -> None:
-        """Stop claiming, give running calls a few seconds, release what is held."""
+        """Stop claiming, give running calls a few seconds, release what is held. Once is enough."""
+        if self._draining:
+            return
         self._draining = True
         for task in self._tasks:
             task.cancel()

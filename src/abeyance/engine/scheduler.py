@@ -125,9 +125,8 @@ class Scheduler:
         except (KeyboardInterrupt, MemoryError):
             raise  # the process's trouble, not the program's end
         except BaseException as raised:
-            # Without this frame, which knows the branch: else error and branch would hold each other.
-            traceback = raised.__traceback__
-            failure = raised.with_traceback(traceback and traceback.tb_next)
+            # Without this frame, which knows the error: else they would hold each other.
+            failure = raised.with_traceback(raised.__traceback__ and raised.__traceback__.tb_next)
         if self.gate.fault is not None:
             raise self.gate.taken_fault()
         if ended:
@@ -287,9 +286,10 @@ class Scheduler:
         if coroutine is None:
             return
         self.gate.refusals = 0
+        line = line_of_suspended(coroutine)
         try:
             branch.context.run(coroutine.close)
-        except BaseException:
-            # Its own `finally` raised, or it went on awaiting: only the second leaves a frame behind.
-            if coroutine.cr_frame is not None:
-                self.refused_to_end.append(line_of_suspended(coroutine))
+        except BaseException as error:
+            # A `finally` may raise what it likes; only one that goes on awaiting is worth a word.
+            if isinstance(error, RuntimeError) and "ignored GeneratorExit" in str(error):
+                self.refused_to_end.append(line)

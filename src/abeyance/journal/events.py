@@ -20,7 +20,7 @@ DEPLOYMENT_STREAM = UUID("00000000-0000-7000-8000-000000000000")
 
 def format_moment(moment: datetime) -> str:
     """`YYYY-MM-DDThh:mm:ss.ffffffZ`, 27 characters, UTC: the only form of a time in a signed body."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if moment.year > 999 else moment.isoformat()
+    return moment.isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def parse_moment(text: object) -> datetime:
