@@ -137,7 +137,6 @@ class Deployment:
         loaded = definitions_of(*definitions)
         with ThreadPoolExecutor(8) as threads:
             workshop = Workshop(threads, asyncio.Semaphore(16), lambda: "http://public.example")
-            hooks = {} if barrier is None else {"testing_only_barrier": barrier}
             executor = Executor(
                 desk=desk,
                 store=self.store,
@@ -145,7 +144,7 @@ class Deployment:
                 definitions=loaded,
                 workshop=workshop,
                 limits=limits or Limits(poll_s=0.02, grace_s=0, drain_s=1),
-                **hooks,
+                testing_only_barrier=barrier,
             )
             runs = Runs(executor, Acceptor(executor, AnswerChecks(loaded, self.store)), NoLists())
             if loops:

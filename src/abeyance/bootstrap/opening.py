@@ -2,16 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from uuid import UUID
 
 from abeyance.bootstrap.identity import Identity, open_identity, record_definitions
 from abeyance.bootstrap.keys import DeploymentKeys, load_keys, make_keys
 from abeyance.bootstrap.reading import open_read_models
 from abeyance.engine.acceptor import Acceptor
+from abeyance.engine.actor import Barrier
 from abeyance.engine.answers import AnswerChecks
 from abeyance.engine.definitions import Definitions
 from abeyance.engine.effects import Workshop
@@ -76,7 +76,7 @@ async def open_engine(
     *,
     public_url: Callable[[], str],
     dev: bool = False,
-    barrier: Callable[[str, UUID], Awaitable[None]] | None = None,
+    testing_only_barrier: Barrier | None = None,
 ) -> AsyncIterator[Engine]:
     """The engine of this process, executing if the settings say so. Drains when it is left."""
     definitions = load_pack(settings.pack, settings.pack_dir).definitions
@@ -86,7 +86,6 @@ async def open_engine(
         threads = ThreadPoolExecutor(settings.max_calls * _SPARE_THREADS, thread_name_prefix="calls")
         stack.callback(threads.shutdown, wait=False, cancel_futures=True)
         workshop = Workshop(threads, asyncio.Semaphore(settings.max_calls), public_url)
-        hooks = {} if barrier is None else {"testing_only_barrier": barrier}
         executor = Executor(
             desk=stores.desk,
             store=stores.journal,
@@ -94,7 +93,7 @@ async def open_engine(
             definitions=definitions,
             workshop=workshop,
             limits=_limits(settings, dev=dev),
-            **hooks,
+            testing_only_barrier=testing_only_barrier,
         )
         reading = await stack.enter_async_context(open_read_models(settings, stores))
         acceptor = Acceptor(executor, AnswerChecks(definitions, stores.journal))

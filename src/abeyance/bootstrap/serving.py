@@ -18,6 +18,7 @@ from gunicorn.app.base import BaseApplication
 
 from abeyance.bootstrap.logs import configure_logging
 from abeyance.bootstrap.opening import Engine, open_engine
+from abeyance.engine.actor import Barrier
 from abeyance.errors import AbeyanceError
 from abeyance.http.app import HttpServices, create_app, create_worker_app
 from abeyance.http.authentication import AuthenticationOff, DeploymentKey
@@ -38,8 +39,11 @@ _STARTUP_FAILED = 3
 class Process:
     """The ASGI application of one process: it opens the engine at start-up and drains it at shutdown."""
 
-    def __init__(self, settings: Settings, role: Role) -> None:
+    def __init__(
+        self, settings: Settings, role: Role, *, testing_only_barrier: Barrier | None = None
+    ) -> None:
         self.settings = settings
+        self._barrier = testing_only_barrier
         self.role = role
         self.address: tuple[str, int] = (settings.host, settings.port)
         self.worker: Any = None
@@ -59,7 +63,12 @@ class Process:
     async def start(self) -> Engine:
         """Open everything in the running loop."""
         engine = await self._stack.enter_async_context(
-            open_engine(self.settings, public_url=self.public_url, dev=self.role == "dev")
+            open_engine(
+                self.settings,
+                public_url=self.public_url,
+                dev=self.role == "dev",
+                testing_only_barrier=self._barrier,
+            )
         )
         services = HttpServices(
             runs=engine.runs,

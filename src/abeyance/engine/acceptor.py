@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from abeyance.engine import decisions
-from abeyance.engine.actor import Actor
 from abeyance.engine.answer_append import append_of_answer
 from abeyance.engine.answers import AnswerChecks
 from abeyance.engine.executor import Executor
@@ -26,7 +25,7 @@ from abeyance.errors import (
 )
 from abeyance.journal.events import CallStarted, content_ref
 from abeyance.journal.run import CLOSED_WAIT, ENDED, parse_token_id, token_id
-from abeyance.journal.store import StoredWait
+from abeyance.journal.store import Append, StoredWait
 from abeyance.world import to_micros
 
 _TRIES = 50
@@ -142,15 +141,23 @@ class Acceptor:
         append = append_of_answer(
             executor.desk, stored, wait_id=wait.wait_id, answer=value, by=wait.by, key=key, lease=lease
         )
-        if not await executor.append(append):
+        if not await self._append(append):
             return False
-        await executor.barrier("answer-stored", row.run_id)
         if lease is not None and append.control.lease_id == lease.id:
             executor.go_on(row.run_id, lease)
         else:
             executor.hint(row.run_id)
             await executor.store.hint([row.run_id])
         return True
+
+    async def _append(self, append: Append) -> bool:
+        barrier, topic = self._executor.testing_only_barrier, append.events[0].topic
+        if barrier is not None:
+            await barrier(f"append:{topic}", append.run_id)
+        won = await self._executor.append(append)
+        if barrier is not None:
+            await barrier(f"stored:{topic}", append.run_id)
+        return won
 
     async def _same_or_closed(self, stored: StoredWait, value: bytes) -> None:
         """Return if `value` is the answer that the wait took or holds; else say what became of the wait."""

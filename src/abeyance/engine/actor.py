@@ -24,7 +24,9 @@ from abeyance.journal.store import Append
 
 Decide = Callable[[Turn], None]
 Barrier = Callable[[str, UUID], Awaitable[None]]
-"""A named place where a test may stop this process; nothing otherwise."""
+"""Called at named places where a test may stop this process: `append:<topics>` before a batch is written,
+`stored:<topics>` after it, `call-recorded` before a handler runs, `effect-done` after it.
+"""
 
 _log = logging.getLogger("abeyance.runs")
 _LONGEST_TIMER_S = 3600.0
@@ -43,7 +45,7 @@ class Host(Protocol):
     """What an actor needs of its process."""
 
     workshop: Workshop
-    barrier: Barrier
+    testing_only_barrier: Barrier | None
 
     async def append(self, append: Append) -> bool:
         """Write; whether it won."""
@@ -195,7 +197,7 @@ class Actor:
             append = turn.batch.append(
                 seen=session.seen, lease=lease, definition=digest16(session.definition)
             )
-            if not await self._host.append(append):
+            if not await self._append(append):
                 self._forget_session()
                 return
             session.seen = append.control
@@ -207,6 +209,17 @@ class Actor:
                 error = refused.get(id(command))
                 command.reply.set_exception(error) if error else command.reply.set_result(None)
         await self._after(turn)
+
+    async def _append(self, append: Append) -> bool:
+        topics = ",".join(row.topic for row in append.events)
+        await self._pass(f"append:{topics}")
+        won = await self._host.append(append)
+        await self._pass(f"stored:{topics}")
+        return won
+
+    async def _pass(self, place: str) -> None:
+        if self._host.testing_only_barrier is not None:
+            await self._host.testing_only_barrier(place, self.run_id)
 
     def _decide(self, turn: Turn, commands: list[Command]) -> dict[int, RefusedError]:
         refused: dict[int, RefusedError] = {}
@@ -242,8 +255,6 @@ class Actor:
             for context in self._running.values():
                 if context is not None:
                     context.cancel()
-        elif turn.state.status == "suspended":
-            await self._host.barrier("run-suspended", self.run_id)
         if turn.batch.empty and not turn.effects and self.lease is not None and not self._running:
             await self._host.let_go(self)
 
@@ -256,9 +267,9 @@ class Actor:
 
     async def _perform(self, effect: Effect, context: ToolContext) -> None:
         try:
-            await self._host.barrier("call-recorded", self.run_id)
+            await self._pass("call-recorded")
             decide = await perform(effect, context, self._host.workshop)
-            await self._host.barrier("effect-done", self.run_id)
+            await self._pass("effect-done")
         except asyncio.CancelledError:
             self._running.pop(effect.op, None)
             raise

@@ -64,10 +64,6 @@ class Warm(NamedTuple):
     size_bytes: int
 
 
-async def _no_barrier(name: str, run_id: UUID) -> None:
-    return None
-
-
 class Executor:
     """See the module. `testing_only_barrier` is awaited at the named places where a crash must lose nothing."""
 
@@ -80,7 +76,7 @@ class Executor:
         definitions: Definitions,
         workshop: Workshop,
         limits: Limits,
-        testing_only_barrier: Barrier = _no_barrier,
+        testing_only_barrier: Barrier | None = None,
     ) -> None:
         self.desk = desk
         self.store = store
@@ -88,7 +84,7 @@ class Executor:
         self.definitions = definitions
         self.workshop = workshop
         self.limits = limits
-        self.barrier = testing_only_barrier
+        self.testing_only_barrier = testing_only_barrier
         self.actors: dict[UUID, Actor] = {}
         self._warm: OrderedDict[UUID, Warm] = OrderedDict()
         self._warm_bytes = 0
