@@ -1,9 +1,9 @@
 """Who a deployment is: its origin and its certified keys, as its own stream says.
 
-The first process on an empty store opens the log: `log-opened` and `key-added`, signed by the root key, in one
-append at version 1, so that of two first processes one wins and the other reads what it wrote. A store that has a
-log never gets another identity: another origin, another root or an event key that the log doesn't certify stops the
-start.
+The first process on an empty store opens the log: `log-opened` and `key-added`, signed by the root key, in
+one append at version 1, so that of two first processes one wins and the other reads what it wrote. A store
+that has a log never gets another identity: another origin, another root or an event key that the log
+doesn't certify stops the start.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ async def open_identity(
     if not rows:
         if origin is None:
             raise ConfigurationError(
-                "ABEYANCE_ORIGIN is not set: a new store needs the name of its log, such as shop.example.com/runs"
+                "ABEYANCE_ORIGIN is not set: a new store needs its log's name, such as shop.example.com/runs"
             )
         await store.append_stream(DEPLOYMENT_STREAM, 0, _opening(keys, world, origin))
         rows = await read_stream(store, DEPLOYMENT_STREAM)

@@ -1,7 +1,8 @@
 """The keys of a deployment: made once, in files that only their owner reads.
 
-`root.pem` certifies the others and is needed only for that; `event.pem` signs events; `master.key` wraps the key
-stores' epoch keys. Files are made with O_EXCL, mode 0600, synced and renamed into place, before the log is opened.
+`root.pem` certifies the others and is needed only for that; `event.pem` signs events; `master.key` wraps
+the key stores' epoch keys. Files are made with O_EXCL, mode 0600, synced and renamed into place, before the
+log is opened.
 """
 
 import os

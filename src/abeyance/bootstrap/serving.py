@@ -1,7 +1,7 @@
 """Serving: gunicorn with its ASGI worker, one loop a process, for `dev`, `serve` and `worker` alike.
 
-The parent process opens nothing; each worker opens stores and engine in its own loop, after the fork, and drains
-when it is told to stop.
+The parent process opens nothing; each worker opens stores and engine in its own loop, after the fork, and
+drains when it is told to stop.
 """
 
 import asyncio

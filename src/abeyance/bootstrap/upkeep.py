@@ -16,7 +16,8 @@ from abeyance.world import SystemWorld
 
 
 def migrate(settings: Settings) -> list[str]:
-    """Bring the store to this release; opening a SQLite store does it, PostgreSQL's scripts are applied here."""
+    """Bring the store to this release; opening a SQLite store does it, PostgreSQL's scripts are applied
+    here."""
 
     async def work() -> list[str]:
         async with open_stores(settings):
@@ -36,8 +37,8 @@ def migrate(settings: Settings) -> list[str]:
 def verify_run(settings: Settings, run_id: str) -> dict[str, Any]:
     """Verify signature, chain and rules of every event of a run, by the keys that the store's log certifies.
 
-    Needs no key. The verdict is `tampered` if a finding proves it; `unanchored` if all holds but no root key was
-    given from elsewhere (`ABEYANCE_ROOT_KEY` or the key folder); else `verified`.
+    Needs no key. The verdict is `tampered` if a finding proves it; `unanchored` if all holds but no root
+    key was given from elsewhere (`ABEYANCE_ROOT_KEY` or the key folder); else `verified`.
     """
     return asyncio.run(_verify_run(settings, run_id))
 

@@ -1,9 +1,10 @@
 """Taking an answer: at a link, or with the app's key.
 
-If the run is at hand in this process its actor decides, in the same turn as what follows. Else the acceptor works
-from indexed rows (link → wait → control row) and the run's newest event: it takes `prev` from that event's bytes,
-refuses loudly if event and control row disagree, and appends one event. Its cost doesn't grow with the history.
-Answer and deadline race for one slot, which one conditional append decides; a loser reads again and decides again.
+If the run is at hand in this process its actor decides, in the same turn as what follows. Else the acceptor
+works from indexed rows (link → wait → control row) and the run's newest event: it takes `prev` from that
+event's bytes, refuses loudly if event and control row disagree, and appends one event. Its cost doesn't
+grow with the history. Answer and deadline race for one slot, which one conditional append decides; a loser
+reads again and decides again.
 """
 
 from dataclasses import dataclass
@@ -39,8 +40,8 @@ class _ByRowsError(RefusedError):
 class Answerable:
     """A wait that was found and may be answered: the `OpenLink` of the service's port.
 
-    It was found by a link (`digest`) or by run and token id (`run_id`); `stored` is what was read, until it is
-    known to be old.
+    It was found by a link (`digest`) or by run and token id (`run_id`); `stored` is what was read, until it
+    is known to be old.
     """
 
     acceptor: "Acceptor"

@@ -1,9 +1,10 @@
 """One run in this process: commands come in, turns go out, one at a time.
 
-An actor has no task of its own while its run waits: a command starts one, which ends when nothing is left to do.
-All commands that have come in by then are decided in one turn and written by one append, so that appends to one
-run are chained and don't race each other. A turn whose append loses is dropped whole, the run is read again and
-every command is decided again on what is then true; commands are forgotten only once their turn is on disk.
+An actor has no task of its own while its run waits: a command starts one, which ends when nothing is left
+to do. All commands that have come in by then are decided in one turn and written by one append, so that
+appends to one run are chained and don't race each other. A turn whose append loses is dropped whole, the
+run is read again and every command is decided again on what is then true; commands are forgotten only once
+their turn is on disk.
 """
 
 import asyncio

@@ -13,9 +13,9 @@ def append_of_answer(
 ) -> Append:
     """One event that takes (or holds) `answer`, and the rows that say so.
 
-    A run that somebody executes keeps its lease: only the version moves. A run that nobody holds wakes up: under
-    `lease` if the caller can execute it, else it is due at once. Raises `HistoryDamagedError` if the newest event
-    and the control row disagree, so that nothing is signed over a wrong row.
+    A run that somebody executes keeps its lease: only the version moves. A run that nobody holds wakes up:
+    under `lease` if the caller can execute it, else it is due at once. Raises `HistoryDamagedError` if the
+    newest event and the control row disagree, so that nothing is signed over a wrong row.
     """
     control, wait = stored.control, stored.wait
     newest = desk.codec.open(stored.newest)

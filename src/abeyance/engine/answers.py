@@ -1,8 +1,8 @@
 """Whether a value fits what a tool promises to return: the check of every answer before it is taken.
 
 Where the tool is loaded, with the schema that the call was started under, a value must pass the JSON Schema
-(formats asserted) and the model's own validation. Where it isn't, the schema that was stored beside the journal by
-its digest decides alone.
+(formats asserted) and the model's own validation. Where it isn't, the schema that was stored beside the
+journal by its digest decides alone.
 """
 
 from collections.abc import Iterable

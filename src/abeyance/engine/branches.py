@@ -176,7 +176,7 @@ class Group:
                 yield branch
 
     def release(self) -> tuple[list[Any], BaseException | None]:
-        """What came of it, for the owner. The group lets go of it, and of its branches, which hold the group."""
+        """What came of it. The group lets go of it, and of its branches, which hold the group."""
         values, error = self.values, self.error
         self.values, self.error, self.branches, self.dependents = [], None, [], []
         return values, error

@@ -1,7 +1,8 @@
 """What follows from what happened: events of a run, decided on its state, its program and the turn's time.
 
-Every function adds events to a `Turn` and nothing else; refusals are raised before the first event is added, so
-a refused command leaves the turn as it was. `settle` goes on until the program wants nothing more for now.
+Every function adds events to a `Turn` and nothing else; refusals are raised before the first event is
+added, so a refused command leaves the turn as it was. `settle` goes on until the program wants nothing more
+for now.
 """
 
 from collections.abc import Iterable
@@ -274,7 +275,8 @@ def _fire(turn: Turn, key: str, op: str) -> None:
 
 
 def recover(turn: Turn) -> None:
-    """Run again the calls whose worker was lost: at most five runs in all, with fresh links to the same wait."""
+    """Run again the calls whose worker was lost: at most five runs in all, with fresh links to the same
+    wait."""
     for call in list(turn.state.calls.values()):
         if call.phase not in ("running", "drained") or call.op in turn.session.running:
             continue

@@ -24,7 +24,8 @@ _log = logging.getLogger("abeyance.effects")
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """Where effects run: the threads of sync tools, the bound of calls at once, the address links are made of."""
+    """Where effects run: the threads of sync tools, the bound of calls at once, the address links are made
+    of."""
 
     threads: Threads
     calls: asyncio.Semaphore

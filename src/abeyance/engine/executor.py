@@ -2,8 +2,8 @@
 
 * The agenda is the control rows' `due`: a run that is ready, a deadline, a lease that ran out are one query.
 * Wake-ups are hints; polling finds everything within `poll_s`.
-* Recently suspended runs stay in a bounded cache, so that a quick answer needs no reload. What they believe is
-  checked by every append; `hot_runs=0` turns the cache off.
+* Recently suspended runs stay in a bounded cache, so that a quick answer needs no reload. What they believe
+  is checked by every append; `hot_runs=0` turns the cache off.
 """
 
 import asyncio
@@ -65,7 +65,8 @@ class Warm(NamedTuple):
 
 
 class Executor:
-    """See the module. `testing_only_barrier` is awaited at the named places where a crash must lose nothing."""
+    """See the module. `testing_only_barrier` is awaited at the named places where a crash must lose
+    nothing."""
 
     def __init__(
         self,
@@ -141,7 +142,8 @@ class Executor:
         self._forget(actor.run_id)
 
     async def load(self, run_id: UUID) -> Session | None:
-        """See `Host.load`. A run whose code doesn't fit is parked; a damaged one is left alone, with an alarm."""
+        """See `Host.load`. A run whose code doesn't fit is parked; a damaged one is left alone, with an
+        alarm."""
         stored = await self.store.read_run(run_id)
         if stored is None or stored.control.status in ENDED:
             return None
@@ -159,7 +161,8 @@ class Executor:
         return actor
 
     async def begin(self, session: Session, begin: Callable[[Turn], None]) -> Actor | None:
-        """Store a new run; its actor if this process executes it, else `None` after a hint to those who do."""
+        """Store a new run; its actor if this process executes it, else `None` after a hint to those who
+        do."""
         if self.has_room():
             actor = self.adopt(session.run_id, session, None)
             await actor.submit(begin)

@@ -27,7 +27,8 @@ def new_link(world: World) -> Link:
 
 
 def link_digest(token: str) -> bytes:
-    """What is stored of a token. Any text has one, so that a wrong link takes the same way as an unknown one."""
+    """What is stored of a token. Any text has one, so that a wrong link takes the same way as an unknown
+    one."""
     return sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -1,8 +1,8 @@
 """Parking: a run that can't be gone on with here, and why.
 
 Code that asks for another operation than the journal holds parks the run with `code-mismatch`; the event is
-appended once a pair of (recorded, requested), and fitting code lets the run go on by itself. A history that is
-damaged is never written to: the run is left as it is, with an alarm in the log.
+appended once a pair of (recorded, requested), and fitting code lets the run go on by itself. A history that
+is damaged is never written to: the run is left as it is, with an alarm in the log.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Commands and queries over runs: the `RunService` that the outside speaks.
 
-Runs that this process holds are answered from memory, the others from the inline read models, which are written
-with the events and so never behind.
+Runs that this process holds are answered from memory, the others from the inline read models, which are
+written with the events and so never behind.
 """
 
 import asyncio

@@ -59,7 +59,8 @@ class RunService(Protocol):
     """Commands and queries over runs."""
 
     async def start(self, command: StartRun) -> RunView:
-        """Start a run. Raises `DefinitionNotFoundError`, `InputInvalidError`, `BadInputError` (labels, ttl)."""
+        """Start a run. Raises `DefinitionNotFoundError`, `InputInvalidError`, `BadInputError` (labels,
+        ttl)."""
 
     async def get(self, run_id: UUID) -> RunView:
         """The run now. Raises `RunNotFoundError`."""
@@ -83,7 +84,8 @@ class RunService(Protocol):
         """The run's events from sequence `after + 1` on."""
 
     async def open_link(self, token: str) -> OpenLink:
-        """Find the wait that a link answers. Raises `WaitTokenNotFoundError`, the same for wrong and unknown."""
+        """Find the wait that a link answers. Raises `WaitTokenNotFoundError`, the same for wrong and
+        unknown."""
 
     async def audit_log(
         self, *, after: int = -1, limit: int = 100, run_id: UUID | None = None, kind: str | None = None

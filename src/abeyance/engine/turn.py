@@ -31,7 +31,8 @@ _BASIS_BYTES = 16 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """Something to do in the world once the turn is on disk: run a tool's handler, or a script's own function.
+    """Something to do in the world once the turn is on disk: run a tool's handler, or a script's own
+    function.
 
     `link` is set for a call that may pause. `recorded`: its start is in the journal already.
     """

@@ -1,8 +1,8 @@
 """A batch: the events that one decision appends to one run, built up one by one and written as one `Append`.
 
-Each event is signed and chained when it is added, its content is sealed for its version, and the run's state and
-rows follow by `evolve`. Nothing is stored until the store has taken the `Append`; a batch whose append loses is
-dropped, and the decision is made again on what is then read.
+Each event is signed and chained when it is added, its content is sealed for its version, and the run's
+state and rows follow by `evolve`. Nothing is stored until the store has taken the `Append`; a batch whose
+append loses is dropped, and the decision is made again on what is then read.
 """
 
 from dataclasses import dataclass
@@ -104,7 +104,8 @@ class Batch:
     ) -> Append:
         """The append: it wins if the control row is still as `seen`. `lease` is who holds the run after it.
 
-        `look_again` (microseconds) is an earlier moment than the nearest deadline to look at a run that waits.
+        `look_again` (microseconds) is an earlier moment than the nearest deadline to look at a run that
+        waits.
         """
         state, now = self.state, to_micros(self.now)
         deadline = state.next_deadline() if look_again is None else min(look_again, state.next_deadline())

@@ -78,6 +78,8 @@ class Event(_Part):
 
 
 class Started(Event):
+    """A run begins. `person` is a tag made with the run's key; `key_id` names that key."""
+
     topic = "started"
     actor: Text | None = None
     definition: DefinitionRef
@@ -120,6 +122,8 @@ class Rerun(Event):
 
 
 class CallPaused(Event):
+    """The handler returned `pause`: the run has reached the wait, which `times_out_at` ends."""
+
     topic = "call-paused"
     line: Text
     name: Text | None = None
@@ -129,6 +133,8 @@ class CallPaused(Event):
 
 
 class CallCompleted(Event):
+    """The handler returned `output` itself."""
+
     topic = "call-completed"
     op: Text
     output: ContentRef
@@ -146,6 +152,8 @@ class CallFailed(Event):
 
 
 class RetryScheduled(Event):
+    """The call is tried again from `due_at` on; `attempt` is the coming one."""
+
     topic = "retry-scheduled"
     attempt: Ordinal
     due_at: Moment
@@ -164,7 +172,8 @@ class Suspended(Event):
 
 
 class RaceDecided(Event):
-    """Branch `winner` (from 1) of race or gather `op` ended it. `closed` waits of other branches are cancelled."""
+    """Branch `winner` (from 1) of race or gather `op` ended it. `closed` waits of other branches are
+    cancelled."""
 
     topic = "race-decided"
     closed: Count
@@ -192,6 +201,8 @@ class WaitTokenCompleted(Event):
 
 
 class WaitTokenDiscarded(Event):
+    """A held answer is dropped. Only ever after `wait-token-answered`."""
+
     topic = "wait-token-discarded"
     answer: ContentRef
     reason: Literal[
@@ -208,11 +219,15 @@ class WaitTokenDiscarded(Event):
 
 
 class WaitTokenTimedOut(Event):
+    """No answer came in time; the call's failure follows in the same batch."""
+
     topic = "wait-token-timed-out"
     wait: Text
 
 
 class StepCompleted(Event):
+    """A script's own function returned `output`."""
+
     topic = "step-completed"
     args: ArgsDigest
     name: Text
@@ -221,6 +236,8 @@ class StepCompleted(Event):
 
 
 class StepFailed(Event):
+    """A script's own function raised; the script sees it as a failed call."""
+
     topic = "step-failed"
     args: ArgsDigest
     detail: ContentRef | None = None
@@ -240,6 +257,8 @@ class ValueRecorded(Event):
 
 
 class TimerSet(Event):
+    """A script sleeps until `due_at`."""
+
     topic = "timer-set"
     args: ArgsDigest
     due_at: Moment
@@ -247,6 +266,8 @@ class TimerSet(Event):
 
 
 class TimerFired(Event):
+    """The sleep is over."""
+
     topic = "timer-fired"
     op: Text
 
@@ -265,16 +286,22 @@ class CodeMismatch(Event):
 
 
 class CodeMatched(Event):
+    """Code that fits the journal is loaded again: the run goes on."""
+
     topic = "code-matched"
     code: Digest
 
 
 class Completed(Event):
+    """The end: the program returned `output`."""
+
     topic = "completed"
     output: ContentRef
 
 
 class Failed(Event):
+    """The end: `code` is stable, `detail` the message, `node` the flow step it came from."""
+
     topic = "failed"
     code: Text
     detail: ContentRef | None = None
@@ -282,6 +309,8 @@ class Failed(Event):
 
 
 class Cancelled(Event):
+    """The end: somebody cancelled the run."""
+
     topic = "cancelled"
     actor: Text | None = None
 
@@ -295,6 +324,8 @@ class LogOpened(Event):
 
 
 class KeyAdded(Event):
+    """The root key certifies a key. `key` is its raw public key in base64."""
+
     topic = "key-added"
     alg: Literal["Ed25519"] = "Ed25519"
     key: Text
@@ -303,11 +334,15 @@ class KeyAdded(Event):
 
 
 class DefinitionRecorded(Event):
+    """A workspace has loaded a definition for the first time; its document is stored by digest."""
+
     topic = "definition-recorded"
     definition: DefinitionRef
 
 
 class WorkspaceCreated(Event):
+    """The first event of a workspace's stream."""
+
     topic = "workspace-created"
     workspace: Text
 

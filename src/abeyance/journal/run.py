@@ -1,11 +1,11 @@
 """The state of a run, made from its events by `evolve`: pure and total.
 
-`RunState` holds only what is open now (calls, waits, timers), so that its size doesn't grow with the history and
-a step of `evolve` copies little. What a wait's row says after each event is decided here too, so that the inline
-read models are a function of the events and `projections check` can compare.
+`RunState` holds only what is open now (calls, waits, timers), so that its size doesn't grow with the
+history and a step of `evolve` copies little. What a wait's row says after each event is decided here too,
+so that the inline read models are a function of the events and `projections check` can compare.
 
-A wait token's states: `open` (issued) → `waiting` (the run reached it) → `completed` | `timed-out` | `cancelled` |
-`unused`; `answered` = an answer is held before the run reached it (design 5.1).
+A wait token's states: `open` (issued) → `waiting` (the run reached it) → `completed` | `timed-out` |
+`cancelled` | `unused`; `answered` = an answer is held before the run reached it (design 5.1).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -69,7 +69,8 @@ class RunState(NamedTuple):
         return self.status in ENDED
 
     def next_deadline(self) -> int:
-        """The nearest moment (microseconds) at which the run must be looked at while it waits: never after its end."""
+        """The nearest moment (microseconds) at which the run must be looked at while it waits: never after
+        its end."""
         dues = [wait.row.due for wait in self.waits.values() if wait.row.due is not None]
         return min((*dues, to_micros(self.started.expires_at)))
 

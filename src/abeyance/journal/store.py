@@ -41,9 +41,9 @@ class WaitRow(NamedTuple):
     """One thing that a run waits for, known by the version of the event that opened it (whose topic says what
     kind it is: `call-started` a wait token, `timer-set` a timer, `retry-scheduled` a retry, `code-mismatch`).
 
-    `state` is `open`, `answered`, `waiting`, `completed`, `timed-out`, `cancelled` or `unused`. `call_key` and
-    `ordinal` make a token's id, `pause:<call_key>:<ordinal>`; other kinds have none. `paused`, `answer` and
-    `closed` are versions of the events that did so; `due` is the wait's deadline.
+    `state` is `open`, `answered`, `waiting`, `completed`, `timed-out`, `cancelled` or `unused`. `call_key`
+    and `ordinal` make a token's id, `pause:<call_key>:<ordinal>`; other kinds have none. `paused`, `answer`
+    and `closed` are versions of the events that did so; `due` is the wait's deadline.
     """
 
     run_id: UUID
@@ -169,10 +169,10 @@ class Claim(NamedTuple):
 class ClaimRequest:
     """Which runs a process may take. Lost hints cost nothing: `due` finds everything.
 
-    Claimable is a run whose `due` has come (or that is `hinted` and ready), that nobody holds a live lease on,
-    and whose definition is in `definitions` (or whose `due` is older than `grace_micros`: any process with
-    room may then look whether its code fits). Hinted runs come first, then two thirds of the room for the
-    newest ready, one third for the oldest due, so that neither starves the other.
+    Claimable is a run whose `due` has come (or that is `hinted` and ready), that nobody holds a live lease
+    on, and whose definition is in `definitions` (or whose `due` is older than `grace_micros`: any process
+    with room may then look whether its code fits). Hinted runs come first, then two thirds of the room for
+    the newest ready, one third for the oldest due, so that neither starves the other.
     """
 
     now: int
@@ -247,7 +247,8 @@ class JournalStore(Protocol):
         """
 
     async def read_run(self, run_id: UUID, *, after: int = 0, upto: int | None = None) -> StoredRun | None:
-        """Control row, events with `after < version <= upto` and their contents; `None` if there is no run."""
+        """Control row, events with `after < version <= upto` and their contents; `None` if there is no
+        run."""
 
     async def read_record(self, run_id: UUID) -> RunRecord | None:
         """What the run's view is served from."""
@@ -267,7 +268,8 @@ class JournalStore(Protocol):
         """One sealed content."""
 
     async def append_stream(self, stream: UUID, expected_version: int, events: Sequence[EventRow]) -> bool:
-        """Append to a stream that is not a run's (a workspace's, the deployment's). The primary key decides."""
+        """Append to a stream that is not a run's (a workspace's, the deployment's). The primary key
+        decides."""
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         """Take runs that are due, each under one of `request.lease_ids`."""
