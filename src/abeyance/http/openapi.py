@@ -1,0 +1,184 @@
+"""The description of the API, OpenAPI 3.1.0: from the operations, the models and the table of errors.
+
+Nothing is written twice: schemas come from the models that read requests, refusals with their examples
+from the table that answers them, answers' examples from the code that renders them.
+"""
+
+import json
+from functools import cache
+from typing import Any, TypeAlias
+
+from pydantic.json_schema import models_json_schema
+
+import abeyance
+from abeyance.http import samples
+from abeyance.http.answers import ProblemBody
+from abeyance.http.errors import (
+    INTERNAL_CODE,
+    INTERNAL_MESSAGE,
+    INTERNAL_STATUS,
+    TABLE,
+    body_of,
+    error_body,
+    find_row,
+)
+from abeyance.http.operations import OPERATIONS, Answer, Operation
+from abeyance.http.schemas import Body, NoBody, Wire
+
+Tree: TypeAlias = dict[str, Any]
+
+_ABOUT = (
+    "Runs that wait for the outside world. JSON in camelCase; times are RFC 3339 in UTC with "
+    "milliseconds and `Z`. Every answer has `X-Request-Id`, which refusals repeat as `requestId`. `code` "
+    "is the contract, `message` is for people. Whatever is refused took nothing."
+)
+_CONTENT_TYPE = "application/json"
+_HEADERS = {
+    "X-Request-Id": "The request's id; the log has it too.",
+    "Retry-After": "Send the same request again after so many seconds.",
+    "Allow": "The methods that the route takes.",
+    "WWW-Authenticate": "`Bearer`.",
+    "Location": "The run's address.",
+}
+_RETRY_STATUSES = (429, 503)
+_LOCATED_STATUSES = (201, 202)
+
+
+@cache
+def document_bytes() -> bytes:
+    """The document as it is served. Made once, when it is first asked for."""
+    return json.dumps(document(), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def document() -> Tree:
+    """The whole document."""
+    paths: Tree = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "abeyance", "version": abeyance.__version__, "description": _ABOUT},
+        "security": [{"key": []}],
+        "paths": paths,
+        "components": {
+            "schemas": _schemas(),
+            "examples": examples(),
+            "headers": {name: _header(says) for name, says in _HEADERS.items()},
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def examples() -> Tree:
+    """One refusal of every code."""
+    found = {row.example.code: body_of(row, row.example, samples.REQUEST_ID) for row in TABLE}
+    found[INTERNAL_CODE] = error_body(INTERNAL_CODE, INTERNAL_MESSAGE, samples.REQUEST_ID)
+    return {code: {"value": json.loads(body)} for code, body in found.items()}
+
+
+def _operation(operation: Operation) -> Tree:
+    tree: Tree = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "description": operation.description,
+        "parameters": [*_path_parameters(operation.path), *_query_parameters(operation.query)],
+        "responses": _responses(operation),
+    }
+    if operation.open_to_all:
+        tree["security"] = []
+    if operation.body or operation.any_json:
+        schema = _ref(operation.body) if operation.body else {}
+        content = {_CONTENT_TYPE: {"schema": schema, "example": operation.body_example}}
+        tree["requestBody"] = {"required": operation.body not in (None, NoBody), "content": content}
+    return tree
+
+
+def _path_parameters(path: str) -> list[Tree]:
+    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+
+
+def _query_parameters(model: type[Wire] | None) -> list[Tree]:
+    if model is None:
+        return []
+    parameters = []
+    for name, schema in without_null(model.model_json_schema())["properties"].items():
+        says = {"description": schema.pop("description")} if "description" in schema else {}
+        parameters.append({"name": name, "in": "query", **says, "schema": schema})
+    return parameters
+
+
+def _responses(operation: Operation) -> Tree:
+    responses: Tree = {str(answer.status): _answer(answer) for answer in operation.answers}
+    refused: dict[int, list[str]] = {}
+    for kind in operation.every_refusal():
+        row = find_row(kind)
+        if row is None:
+            raise LookupError(f"{kind.__name__} has no row in the table of errors")
+        refused.setdefault(row.status, []).append(kind.code)
+    refused[INTERNAL_STATUS] = [INTERNAL_CODE]
+    for status, codes in sorted(refused.items()):
+        responses[str(status)] = _refusal(status, codes)
+    return responses
+
+
+def _answer(answer: Answer) -> Tree:
+    if answer.model is None:
+        content: Tree = {"text/plain": {"schema": {"type": "string"}, "example": answer.example.decode()}}
+    else:
+        content = {_CONTENT_TYPE: {"schema": _ref(answer.model), "example": json.loads(answer.example)}}
+    return {"description": answer.says, "headers": _headers(answer.status), "content": content}
+
+
+def _refusal(status: int, codes: list[str]) -> Tree:
+    shown = {code: {"$ref": f"#/components/examples/{code}"} for code in codes}
+    return {
+        "description": " or ".join(f"`{code}`" for code in codes),
+        "headers": _headers(status),
+        "content": {_CONTENT_TYPE: {"schema": _ref(ProblemBody), "examples": shown}},
+    }
+
+
+def _headers(status: int) -> Tree:
+    names = ["X-Request-Id"]
+    names += ["Retry-After"] if status in _RETRY_STATUSES else []
+    names += ["Location"] if status in _LOCATED_STATUSES else []
+    names += {401: ["WWW-Authenticate"], 405: ["Allow"]}.get(status, [])
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _header(says: str) -> Tree:
+    return {"description": says, "schema": {"type": "string"}}
+
+
+def _ref(model: type[Wire]) -> Tree:
+    return {"$ref": f"#/components/schemas/{model.__name__}"}
+
+
+def _schemas() -> Tree:
+    models: list[type[Wire]] = [ProblemBody]
+    for operation in OPERATIONS:
+        models += [operation.body] if operation.body else []
+        models += [answer.model for answer in operation.answers if answer.model]
+    _, found = models_json_schema(
+        [(model, "validation") for model in dict.fromkeys(models)],
+        ref_template="#/components/schemas/{model}",
+    )
+    requests = {each.__name__ for each in Body.__subclasses__()}
+    return {
+        name: schema if name in requests else without_null(schema) for name, schema in found["$defs"].items()
+    }
+
+
+def without_null(schema: Tree) -> Tree:
+    """The schema of a model whose missing fields are left out: optional, but never `null`."""
+    required = schema.get("required", [])
+    for name, field in schema.get("properties", {}).items():
+        choices = field.get("anyOf", [])
+        if name not in required and {"type": "null"} in choices:
+            (kept,) = (choice for choice in choices if choice != {"type": "null"})
+            del field["anyOf"]
+            field.update(kept)
+        if field.get("default", ...) is None:
+            del field["default"]
+    return schema

@@ -1,0 +1,108 @@
+"""A `RunService` that answers what it is told to and remembers what it was asked."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from uuid import UUID
+
+import falcon.testing
+from falcon.asgi import App, Request, Response
+
+from abeyance.engine.service import ListRuns, OpenLink, RunService, StartRun
+from abeyance.errors import WaitTokenNotFoundError
+from abeyance.http import samples
+from abeyance.http.app import HttpServices, create_app
+from abeyance.http.authentication import AuthenticationOff, DeploymentKey
+from abeyance.projections.views import AuditRecord, JournalEntry, Page, RunView
+from abeyance.world import SystemWorld
+
+TOKEN = "q8Zt3vXo1xYk0c5mJ7nW9bD2fH4sL6pRaE-gT_iUyQs"
+LINK = f"/v1/wait-tokens/{TOKEN}/complete"
+RUN = f"/v1/runs/{samples.RUN_ID}"
+KEY = "abk_0123456789"
+AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
+
+Thing = TypeVar("Thing")
+
+
+@dataclass
+class FakeRuns:
+    """`calls` are (method, arguments); `failures` says what a method raises instead of answering."""
+
+    run: RunView = samples.COMPLETED
+    runs: Page[RunView] = field(default_factory=lambda: Page(data=(samples.COMPLETED,), next_cursor=None))
+    entries: Page[JournalEntry] = field(default_factory=lambda: Page(data=(), next_cursor=None))
+    records: Page[AuditRecord] = field(default_factory=lambda: Page(data=(), next_cursor=None))
+    found: tuple[str, ...] = ()
+    failures: dict[str, Exception] = field(default_factory=dict)
+    calls: list[tuple[str, Any]] = field(default_factory=list)
+    before: Callable[[str], Any] | None = None
+
+    async def _answer(self, method: str, arguments: object, result: Thing) -> Thing:
+        self.calls.append((method, arguments))
+        if self.before is not None:
+            await self.before(method)
+        if method in self.failures:
+            raise self.failures[method]
+        return result
+
+    async def start(self, command: StartRun) -> RunView:
+        return await self._answer("start", command, self.run)
+
+    async def get(self, run_id: UUID) -> RunView:
+        return await self._answer("get", run_id, self.run)
+
+    async def list(self, query: ListRuns) -> Page[RunView]:
+        return await self._answer("list", query, self.runs)
+
+    async def resume(self, run_id: UUID, token_id: str, value: bytes, *, wait_s: float = 30.0) -> RunView:
+        return await self._answer("resume", (run_id, token_id, value, wait_s), self.run)
+
+    async def cancel(self, run_id: UUID, *, actor: str | None = None) -> RunView:
+        return await self._answer("cancel", (run_id, actor), self.run)
+
+    async def journal(
+        self, run_id: UUID, *, after: int = 0, limit: int = 100, contents: bool = False
+    ) -> Page[JournalEntry]:
+        return await self._answer("journal", (run_id, after, limit, contents), self.entries)
+
+    async def open_link(self, token: str) -> OpenLink:
+        await self._answer("open_link", token, None)
+        if token != TOKEN:
+            raise WaitTokenNotFoundError
+        return FakeLink(self)
+
+    async def audit_log(
+        self, *, after: int = -1, limit: int = 100, run_id: UUID | None = None, kind: str | None = None
+    ) -> Page[AuditRecord]:
+        return await self._answer("audit_log", (after, limit, run_id, kind), self.records)
+
+    async def problems(self) -> tuple[str, ...]:
+        return await self._answer("problems", None, self.found)
+
+    def only(self, method: str) -> Any:
+        """The arguments of the one call of this method."""
+        (arguments,) = (arguments for name, arguments in self.calls if name == method)
+        return arguments
+
+
+@dataclass
+class FakeLink:
+    """The link `TOKEN`."""
+
+    runs: FakeRuns
+
+    async def answer(self, value: bytes) -> None:
+        await self.runs._answer("answer", value, None)
+
+
+def api(runs: FakeRuns, **more: Any) -> App[Request, Response]:
+    """The application over `runs`, with the key `KEY`; `auth=AuthenticationOff()` for none."""
+    service: RunService = runs
+    fields: dict[str, Any] = {"runs": service, "auth": DeploymentKey(KEY), "world": SystemWorld(), **more}
+    return create_app(HttpServices(**fields))
+
+
+def open_client(runs: FakeRuns, **more: Any) -> falcon.testing.TestClient:
+    """A client of an application that asks nobody who is there."""
+    return falcon.testing.TestClient(api(runs, auth=AuthenticationOff(), **more))
