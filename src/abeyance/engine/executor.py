@@ -33,6 +33,7 @@ from abeyance.errors import (
     StoreUnavailableError,
     UnknownEventError,
 )
+from abeyance.journal.append_queue import AppendQueue
 from abeyance.journal.batch import Batch, Desk, Lease, due_of
 from abeyance.journal.events import CallStarted, CodeMatched, Started
 from abeyance.journal.run import ENDED, replay
@@ -40,6 +41,7 @@ from abeyance.journal.store import Append, ClaimRequest, JournalStore, StoredRun
 from abeyance.world import to_micros
 
 _log = logging.getLogger("abeyance.executor")
+_CLAIMED_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,7 @@ class Limits:
     hot_s: float = 60.0
     drain_s: float = 5.0
     execute: bool = True
+    appends_in_flight: int = 2
 
 
 class Warm(NamedTuple):
@@ -81,6 +84,7 @@ class Executor:
     ) -> None:
         self.desk = desk
         self.store = store
+        self._appends = AppendQueue(store, in_flight=limits.appends_in_flight)
         self.keys = keys
         self.definitions = definitions
         self.workshop = workshop
@@ -101,7 +105,7 @@ class Executor:
 
     async def append(self, append: Append) -> bool:
         """See `Host.append`."""
-        return (await self.store.append([append]))[0]
+        return await self._appends.append(append)
 
     def new_lease(self) -> Lease:
         """See `Host.new_lease`."""
@@ -337,17 +341,17 @@ class Executor:
                     await asyncio.wait_for(self._wake.wait(), self.limits.poll_s)
 
     async def _claim(self) -> int:
-        room = min(100, self.limits.max_runs - len(self._leases))
+        room = self.limits.max_runs - len(self._leases)
         if room <= 0:
             return 0
         hinted, self._hinted = list(self._hinted), set()
-        leases = [self.new_lease() for _ in range(room)]
+        leases = [self.new_lease() for _ in range(min(room, _CLAIMED_AT_ONCE))]
         now = to_micros(self.desk.world.now())
         claims = await self.store.claim(
             ClaimRequest(
                 now=now,
                 lease_until=leases[0].until,
-                room=room,
+                room=len(leases),
                 lease_ids=[lease.id for lease in leases],
                 definitions=self.definitions.digests(),
                 hinted=hinted,
