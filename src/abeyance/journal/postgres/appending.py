@@ -1,0 +1,56 @@
+"""An append as the arrays that `journal_append` takes."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from abeyance.journal.postgres.wire import value_of
+from abeyance.journal.store import Append
+
+_CONTROL = (
+    "uuid[]", "bigint[]", "bytea[]", "text[]", "bigint[]", "uuid[]", "bigint[]", "bytea[]", "bigint[]",
+    "text[]", "text[]", "text[]", "bigint[]", "bigint[]",
+)  # fmt: skip
+_EXPECTED = ("bigint[]", "uuid[]")
+_EVENT = ("bigint[]", "bigint[]", "text[]", "bytea[]")
+_CONTENT = ("bigint[]", "bigint[]", "bytea[]")
+_WAIT = (
+    "bigint[]", "bigint[]", "uuid[]", "bigint[]", "text[]", "bigint[]", "bigint[]", "bigint[]", "bigint[]",
+)  # fmt: skip
+_LINK = ("bigint[]", "bytea[]", "bigint[]")
+
+APPEND = value_of("journal_append", *_CONTROL, *_EXPECTED, *_EVENT, *_CONTENT, *_WAIT, *_LINK)
+
+
+def check_appends(appends: Sequence[Append]) -> None:
+    """Raise `ValueError` for a batch that can't be written: a caller's mistake, never a lost race."""
+    if len(appends) > 1 and len({append.run_id for append in appends}) != len(appends):
+        raise ValueError("a batch holds at most one append a run")
+    for append in appends:
+        run_id, first, last = append.run_id, append.expected_version + 1, append.control.version
+        if [event.version for event in append.events] != list(range(first, last + 1)):
+            raise ValueError("an append's events must lead from the expected version to the new one")
+        if not all(first <= content.version <= last for content in append.contents):
+            raise ValueError("a content belongs to an event of the same append")
+        owners = [event.run_id for event in append.events] + [content.run_id for content in append.contents]
+        owners += [wait.run_id for wait in append.waits] + [link.run_id for link in append.links]
+        if any(owner != run_id for owner in owners):
+            raise ValueError("every row of an append belongs to its run")
+
+
+def columns(appends: Sequence[Append]) -> list[Any]:
+    """The parameters of `APPEND`: rows turned into columns, each with its append's number from 1."""
+    numbered = list(enumerate(appends, 1))
+    values: list[Any] = list(zip(*[append.control for append in appends], strict=True))
+    values.append([append.expected_version for append in appends])
+    values.append([append.expected_lease for append in appends])
+    values += _turn(len(_EVENT), [(item, *row[1:]) for item, append in numbered for row in append.events])
+    values += _turn(len(_CONTENT), [(item, *row[1:]) for item, append in numbered for row in append.contents])
+    values += _turn(len(_WAIT), [(item, *row[1:]) for item, append in numbered for row in append.waits])
+    values += _turn(
+        len(_LINK), [(item, row.digest, row.opened) for item, append in numbered for row in append.links]
+    )
+    return values
+
+
+def _turn(width: int, rows: list[tuple[Any, ...]]) -> Iterable[Sequence[Any]]:
+    return list(zip(*rows, strict=True)) if rows else [()] * width

@@ -1,0 +1,133 @@
+-- Version 1: the journal's tables. What they are now, and why, is in schema.sql.
+
+CREATE TABLE schema_migrations (
+    version bigint PRIMARY KEY,
+    applied bigint NOT NULL
+);
+
+-- Every event of every stream, as it was signed. `tx` and `notification_id` order what is committed: see
+-- journal_unsealed.
+CREATE TABLE journal_events (
+    originator_id uuid NOT NULL,
+    originator_version bigint NOT NULL,
+    notification_id bigserial NOT NULL,
+    tx xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    topic text NOT NULL,
+    state bytea NOT NULL,
+    PRIMARY KEY (originator_id, originator_version)
+);
+-- What is deflated, signed or encrypted can't be compressed.
+ALTER TABLE journal_events ALTER COLUMN state SET STORAGE EXTERNAL;
+-- Without notification_id: events of one transaction share an entry, which halves the index.
+CREATE INDEX journal_events_order ON journal_events (tx);
+
+-- Sealed contents. `event` is the notification_id of the content's event: a quarter less a row than run and
+-- version, and an index that grows at its end.
+CREATE TABLE contents (
+    event bigint NOT NULL,
+    blob bytea NOT NULL,
+    PRIMARY KEY (event)
+);
+ALTER TABLE contents ALTER COLUMN blob SET STORAGE EXTERNAL;
+
+-- One row a run, for ever: the arbiter of every append, the agenda, and what lists are made from.
+CREATE TABLE run_control (
+    run_id uuid NOT NULL,
+    version bigint NOT NULL,
+    key_id bigint NOT NULL,
+    created bigint NOT NULL,
+    updated bigint NOT NULL,
+    due bigint,
+    lease_until bigint,
+    lease_id uuid,
+    head bytea NOT NULL,
+    definition bytea NOT NULL,
+    status text NOT NULL
+        CHECK (status IN ('pending', 'running', 'suspended', 'completed', 'failed', 'cancelled')),
+    key_state text NOT NULL CHECK (key_state IN ('live', 'erased')),
+    workspace text NOT NULL,
+    project text NOT NULL,
+    PRIMARY KEY (run_id)
+) WITH (
+    fillfactor = 80,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_cost_delay = 0
+);
+CREATE INDEX run_control_due ON run_control (due) WHERE status IN ('pending', 'running', 'suspended');
+-- Ready and leased runs apart from sleeping deadlines, of which there may be a million.
+CREATE INDEX run_control_ready ON run_control (due) WHERE status IN ('pending', 'running');
+CREATE INDEX run_control_lease ON run_control (lease_id) WHERE lease_id IS NOT NULL;
+
+CREATE TABLE waits (
+    run_id uuid NOT NULL,
+    opened bigint NOT NULL,
+    call_key uuid,
+    ordinal bigint,
+    paused bigint,
+    answer bigint,
+    due bigint,
+    closed bigint,
+    state text NOT NULL
+        CHECK (state IN ('open', 'answered', 'waiting', 'completed', 'timed-out', 'cancelled', 'unused')),
+    PRIMARY KEY (run_id, opened)
+);
+
+-- A digest is of 256 random bits. A hash index is a third of a unique one; journal_append looks for doubles.
+CREATE TABLE links (
+    run_id uuid NOT NULL,
+    opened bigint NOT NULL,
+    digest bytea NOT NULL
+);
+CREATE INDEX links_digest ON links USING hash (digest);
+
+CREATE TABLE definitions (
+    digest bytea NOT NULL,
+    document bytea NOT NULL,
+    PRIMARY KEY (digest)
+);
+
+-- The sealed index, 256 events a tile: 24 bytes an event, its stream's id and its version. `first_tx` and
+-- `first_id` are the first event's place in the order of commits.
+CREATE TABLE sealed_tiles (
+    tile bigint NOT NULL,
+    first_tx xid8 NOT NULL,
+    first_id bigint NOT NULL,
+    entries bytea NOT NULL,
+    PRIMARY KEY (tile)
+);
+ALTER TABLE sealed_tiles ALTER COLUMN entries SET STORAGE EXTERNAL;
+
+-- One row: how many events have their index, and the last pair that was looked at.
+CREATE TABLE sealer (
+    size bigint NOT NULL,
+    last_tx xid8 NOT NULL,
+    last_id bigint NOT NULL,
+    one boolean PRIMARY KEY DEFAULT true CHECK (one)
+);
+INSERT INTO sealer VALUES (0, '0', 0);
+
+-- Events that were passed because their predecessor had not been seen. Empty as long as every writer locks
+-- its run first.
+CREATE TABLE sealer_held (
+    originator_id uuid NOT NULL,
+    originator_version bigint NOT NULL,
+    PRIMARY KEY (originator_id, originator_version)
+);
+
+-- A control row in the order of the port's tuple.
+CREATE VIEW control_rows AS
+SELECT run_id, version, head, status, due, lease_id, lease_until, definition, key_id, key_state, workspace,
+       project, created, updated
+FROM run_control;
+
+-- A control row, a wait of the run, two of its events and a content: as much of it as a read asks for.
+CREATE TYPE journal_view AS (
+    run_id uuid, version bigint, head bytea, status text, due bigint, lease_id uuid, lease_until bigint,
+    definition bytea, key_id bigint, key_state text, workspace text, project text, created bigint, updated bigint,
+    opened bigint, call_key uuid, ordinal bigint, wait_state text, paused bigint, answer bigint, wait_due bigint,
+    closed bigint,
+    one_version bigint, one_topic text, one_state bytea,
+    two_version bigint, two_topic text, two_state bytea,
+    blob bytea
+);

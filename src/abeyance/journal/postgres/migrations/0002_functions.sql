@@ -1,0 +1,374 @@
+-- Version 2: the journal's functions. What they are now is in functions.sql.
+
+-- The key of a stream's lock. Two streams may share one: they only wait for each other.
+CREATE FUNCTION journal_lock(stream uuid) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(7305, uuid_hash(stream));
+END $$;
+
+-- Write what wins, and return the numbers of the winners (from 1, in their order in `run_ids`).
+--
+-- The locks come before anything is written: a transaction gets its id at its first write, and one that got it
+-- and then waited for a run's row would put version n + 1 before n in the order of commits. They are taken in
+-- one order by everybody, so batches can't deadlock. Each statement below sees what was committed before the
+-- locks were granted.
+CREATE FUNCTION journal_append(
+    run_ids uuid[], versions bigint[], heads bytea[], statuses text[], dues bigint[], lease_ids uuid[],
+    lease_untils bigint[], definitions bytea[], key_ids bigint[], key_states text[], workspaces text[],
+    projects text[], createds bigint[], updateds bigint[],
+    expected_versions bigint[], expected_leases uuid[],
+    event_items bigint[], event_versions bigint[], topics text[], states bytea[],
+    content_items bigint[], content_versions bigint[], blobs bytea[],
+    wait_items bigint[], openeds bigint[], call_keys uuid[], ordinals bigint[], wait_states text[],
+    pauseds bigint[], answers bigint[], wait_dues bigint[], closeds bigint[],
+    link_items bigint[], digests bytea[], link_openeds bigint[]
+) RETURNS bigint[] LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    won bigint[] := '{}';
+    kept boolean;
+    key integer;
+BEGIN
+    IF cardinality(run_ids) = 1 THEN
+        PERFORM pg_advisory_xact_lock(7305, uuid_hash(run_ids[1]));
+    ELSE
+        FOR key IN SELECT DISTINCT uuid_hash(run_id) FROM unnest(run_ids) AS run_id ORDER BY 1 LOOP
+            PERFORM pg_advisory_xact_lock(7305, key);
+        END LOOP;
+    END IF;
+
+    FOR number IN 1 .. cardinality(run_ids) LOOP
+        IF number = ANY (wait_items) AND EXISTS (
+            SELECT FROM unnest(wait_items, openeds) AS w (item, opened)
+            JOIN waits ON waits.run_id = run_ids[number] AND waits.opened = w.opened
+            WHERE w.item = number AND waits.closed IS NOT NULL
+        ) THEN
+            CONTINUE;
+        END IF;
+        IF number = ANY (link_items) AND EXISTS (
+            SELECT FROM unnest(link_items, digests) AS l (item, digest)
+            JOIN links ON links.digest = l.digest WHERE l.item = number
+        ) THEN
+            CONTINUE;
+        END IF;
+        IF expected_versions[number] = 0 THEN
+            INSERT INTO run_control (
+                run_id, version, head, status, due, lease_id, lease_until, definition, key_id, key_state,
+                workspace, project, created, updated
+            ) VALUES (
+                run_ids[number], versions[number], heads[number], statuses[number], dues[number], lease_ids[number],
+                lease_untils[number], definitions[number], key_ids[number], key_states[number], workspaces[number],
+                projects[number], createds[number], updateds[number]
+            ) ON CONFLICT DO NOTHING;
+        ELSE
+            -- What the holder of a lease has renewed is its own.
+            kept := coalesce(expected_leases[number] = lease_ids[number], false);
+            UPDATE run_control SET
+                version = versions[number], head = heads[number], status = statuses[number],
+                due = CASE WHEN kept THEN due ELSE dues[number] END,
+                lease_id = lease_ids[number],
+                lease_until = CASE WHEN kept THEN lease_until ELSE lease_untils[number] END,
+                definition = definitions[number], key_id = key_ids[number], key_state = key_states[number],
+                workspace = workspaces[number], project = projects[number], created = createds[number],
+                updated = updateds[number]
+            WHERE run_id = run_ids[number] AND version = expected_versions[number]
+              AND lease_id IS NOT DISTINCT FROM expected_leases[number] AND key_state = 'live';
+        END IF;
+        IF FOUND THEN
+            won := won || number::bigint;
+        END IF;
+    END LOOP;
+
+    WITH written AS (
+        INSERT INTO journal_events (originator_id, originator_version, topic, state)
+        SELECT run_ids[e.item], e.version, e.topic, e.state
+        FROM unnest(event_items, event_versions, topics, states) AS e (item, version, topic, state)
+        WHERE e.item = ANY (won)
+        RETURNING originator_id, originator_version, notification_id
+    )
+    INSERT INTO contents (event, blob)
+    SELECT written.notification_id, k.blob
+    FROM unnest(content_items, content_versions, blobs) AS k (item, version, blob)
+    JOIN written ON written.originator_id = run_ids[k.item] AND written.originator_version = k.version;
+    IF cardinality(wait_items) > 0 THEN
+        INSERT INTO waits (run_id, opened, call_key, ordinal, state, paused, answer, due, closed)
+        SELECT run_ids[w.item], w.opened, w.call_key, w.ordinal, w.state, w.paused, w.answer, w.due, w.closed
+        FROM unnest(wait_items, openeds, call_keys, ordinals, wait_states, pauseds, answers, wait_dues, closeds)
+            AS w (item, opened, call_key, ordinal, state, paused, answer, due, closed)
+        WHERE w.item = ANY (won)
+        ON CONFLICT (run_id, opened) DO UPDATE SET
+            call_key = excluded.call_key, ordinal = excluded.ordinal, state = excluded.state,
+            paused = excluded.paused, answer = excluded.answer, due = excluded.due, closed = excluded.closed
+        WHERE waits.closed IS NULL;
+    END IF;
+    IF cardinality(link_items) > 0 THEN
+        INSERT INTO links (digest, run_id, opened)
+        SELECT l.digest, run_ids[l.item], l.opened
+        FROM unnest(link_items, digests, link_openeds) AS l (item, digest, opened)
+        WHERE l.item = ANY (won);
+    END IF;
+    RETURN won;
+END $$;
+
+-- Append to a stream that has no control row: it must end at `expected_version`.
+CREATE FUNCTION journal_append_stream(
+    stream uuid, expected_version bigint, versions bigint[], topics text[], states bytea[]
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM journal_lock(stream);
+    IF expected_version <> coalesce(
+        (SELECT max(originator_version) FROM journal_events WHERE originator_id = stream), 0
+    ) THEN
+        RETURN false;
+    END IF;
+    INSERT INTO journal_events (originator_id, originator_version, topic, state)
+    SELECT stream, e.version, e.topic, e.state
+    FROM unnest(versions, topics, states) AS e (version, topic, state);
+    RETURN true;
+END $$;
+
+-- Insert events of any streams, for tools that keep no control rows. Who uses it makes the versions right.
+CREATE FUNCTION journal_insert(streams uuid[], versions bigint[], topics text[], states bytea[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    key integer;
+BEGIN
+    FOR key IN SELECT DISTINCT uuid_hash(stream) FROM unnest(streams) AS stream ORDER BY 1 LOOP
+        PERFORM pg_advisory_xact_lock(7305, key);
+    END LOOP;
+    INSERT INTO journal_events (originator_id, originator_version, topic, state)
+    SELECT * FROM unnest(streams, versions, topics, states);
+END $$;
+
+-- The control row first, then events in version order, each with its content: one snapshot.
+CREATE FUNCTION journal_read_run(run uuid, after bigint, upto bigint) RETURNS TABLE (
+    run_id uuid, version bigint, head bytea, status text, due bigint, lease_id uuid, lease_until bigint,
+    definition bytea, key_id bigint, key_state text, workspace text, project text, created bigint, updated bigint,
+    event_version bigint, topic text, state bytea, blob bytea
+) LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT c.*, NULL::bigint, NULL::text, NULL::bytea, NULL::bytea FROM control_rows AS c WHERE c.run_id = run;
+    RETURN QUERY
+    SELECT NULL::uuid, NULL::bigint, NULL::bytea, NULL::text, NULL::bigint, NULL::uuid, NULL::bigint,
+           NULL::bytea, NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::bigint, NULL::bigint,
+           e.originator_version, e.topic, e.state, k.blob
+    FROM journal_events AS e
+    LEFT JOIN contents AS k ON k.event = e.notification_id
+    WHERE e.originator_id = run AND e.originator_version > after AND e.originator_version <= upto
+    ORDER BY e.originator_version;
+END $$;
+
+-- A page of a stream.
+CREATE FUNCTION journal_read_events(stream uuid, after bigint, most bigint, wanted boolean) RETURNS TABLE (
+    event_version bigint, topic text, state bytea, blob bytea
+) LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT e.originator_version, e.topic, e.state, k.blob
+    FROM journal_events AS e
+    LEFT JOIN contents AS k ON wanted AND k.event = e.notification_id
+    WHERE e.originator_id = stream AND e.originator_version > after
+    ORDER BY e.originator_version LIMIT most;
+END $$;
+
+-- A run as its view is served: first row the control row with first and newest event and the newest one's
+-- content, then a row for each open wait with the event that opened it and the one that paused the run on it.
+CREATE FUNCTION journal_read_record(run uuid) RETURNS SETOF journal_view LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    RETURN QUERY
+    SELECT c.*, NULL::bigint, NULL::uuid, NULL::bigint, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint,
+           NULL::bigint, f.originator_version, f.topic, f.state, n.originator_version, n.topic, n.state, k.blob
+    FROM control_rows AS c
+    LEFT JOIN journal_events AS f ON f.originator_id = run AND f.originator_version = 1
+    LEFT JOIN LATERAL (
+        SELECT * FROM journal_events AS e WHERE e.originator_id = run ORDER BY e.originator_version DESC LIMIT 1
+    ) AS n ON true
+    LEFT JOIN contents AS k ON k.event = n.notification_id
+    WHERE c.run_id = run;
+    RETURN QUERY
+    SELECT (NULL::control_rows).*, w.opened, w.call_key, w.ordinal, w.state, w.paused, w.answer, w.due, w.closed,
+           o.originator_version, o.topic, o.state, p.originator_version, p.topic, p.state, NULL::bytea
+    FROM waits AS w
+    LEFT JOIN journal_events AS o ON o.originator_id = run AND o.originator_version = w.opened
+    LEFT JOIN journal_events AS p ON p.originator_id = run AND p.originator_version = w.paused
+    WHERE w.run_id = run AND w.closed IS NULL
+    ORDER BY w.opened;
+END $$;
+
+-- What the acceptor of an answer works from: a wait, its run's control row, the event that opened it, the
+-- run's newest event, and the answer that it holds or took.
+CREATE FUNCTION journal_read_wait(run uuid, opened_at bigint) RETURNS SETOF journal_view
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN QUERY
+    SELECT c.*, w.opened, w.call_key, w.ordinal, w.state, w.paused, w.answer, w.due, w.closed,
+           o.originator_version, o.topic, o.state, n.originator_version, n.topic, n.state, k.blob
+    FROM waits AS w
+    JOIN control_rows AS c ON c.run_id = run
+    LEFT JOIN journal_events AS o ON o.originator_id = run AND o.originator_version = w.opened
+    LEFT JOIN LATERAL (
+        SELECT * FROM journal_events AS e WHERE e.originator_id = run ORDER BY e.originator_version DESC LIMIT 1
+    ) AS n ON true
+    LEFT JOIN journal_events AS a ON a.originator_id = run AND a.originator_version = w.answer
+    LEFT JOIN contents AS k ON k.event = a.notification_id
+    WHERE w.run_id = run AND w.opened = opened_at;
+END $$;
+
+CREATE FUNCTION journal_find_link(link bytea) RETURNS SETOF journal_view LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    found_link links;
+BEGIN
+    SELECT * INTO found_link FROM links WHERE digest = link;
+    RETURN QUERY SELECT * FROM journal_read_wait(found_link.run_id, found_link.opened);
+END $$;
+
+CREATE FUNCTION journal_find_wait(run uuid, key uuid, number bigint) RETURNS SETOF journal_view
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    opened_at bigint;
+BEGIN
+    SELECT opened INTO opened_at FROM waits WHERE run_id = run AND call_key = key AND ordinal = number;
+    RETURN QUERY SELECT * FROM journal_read_wait(run, opened_at);
+END $$;
+
+-- Lease due runs to the caller: hinted ones first; of the room that is left two thirds for the newest ready
+-- and one third for the oldest due. The remainder is drawn (`draw` is 0, 1 or 2), so that who claims one run at
+-- a time still looks at the oldest every third time. A lost claim costs a lease time, so its commit doesn't wait
+-- for the disk.
+CREATE FUNCTION journal_claim(
+    moment bigint, until bigint, room bigint, draw bigint, leases uuid[], loaded bytea[], hinted uuid[],
+    grace bigint
+) RETURNS TABLE (run_id uuid, lease_id uuid) LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    taken uuid[] := '{}';
+    more uuid[];
+    rest bigint;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    IF cardinality(hinted) > 0 THEN
+        taken := ARRAY(
+            SELECT c.run_id FROM run_control AS c
+            WHERE c.run_id = ANY (hinted)
+              AND (c.status IN ('pending', 'running') OR c.status = 'suspended' AND c.due <= moment)
+              AND (c.lease_id IS NULL OR c.lease_until <= moment)
+              AND (c.definition = ANY (loaded) OR c.due <= moment - grace)
+            LIMIT room FOR UPDATE SKIP LOCKED
+        );
+    END IF;
+    rest := room - cardinality(taken);
+    more := ARRAY(
+        SELECT c.run_id FROM run_control AS c
+        WHERE c.status IN ('pending', 'running') AND c.due <= moment AND c.run_id <> ALL (taken)
+          AND (c.lease_id IS NULL OR c.lease_until <= moment)
+          AND (c.definition = ANY (loaded) OR c.due <= moment - grace)
+        ORDER BY c.due DESC LIMIT rest - rest / 3 - (draw < rest % 3)::integer FOR UPDATE SKIP LOCKED
+    );
+    taken := taken || more;
+    more := ARRAY(
+        SELECT c.run_id FROM run_control AS c
+        WHERE c.status IN ('pending', 'running', 'suspended') AND c.due <= moment AND c.run_id <> ALL (taken)
+          AND (c.lease_id IS NULL OR c.lease_until <= moment)
+          AND (c.definition = ANY (loaded) OR c.due <= moment - grace)
+        ORDER BY c.due LIMIT room - cardinality(taken) FOR UPDATE SKIP LOCKED
+    );
+    taken := taken || more;
+    RETURN QUERY
+    UPDATE run_control AS c SET lease_id = t.lease_id, lease_until = until, due = until
+    FROM unnest(taken, leases[:cardinality(taken)]) AS t (run_id, lease_id)
+    WHERE c.run_id = t.run_id
+    RETURNING c.run_id, c.lease_id;
+END $$;
+
+-- Prolong leases. A row that somebody is writing to right now is passed, not waited for: waiting would
+-- deadlock with batches. It stays leased, and the next renewal finds it.
+CREATE FUNCTION journal_renew(leases uuid[], until bigint) RETURNS SETOF uuid LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    UPDATE run_control AS c SET lease_until = until
+    FROM (SELECT run_id FROM run_control WHERE lease_id = ANY (leases) FOR UPDATE SKIP LOCKED) AS free
+    WHERE c.run_id = free.run_id;
+    RETURN QUERY SELECT lease_id FROM run_control WHERE lease_id = ANY (leases);
+END $$;
+
+CREATE FUNCTION journal_release(run uuid, lease uuid, seen_version bigint, wanted bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE run_control SET lease_id = NULL, lease_until = NULL, due = CASE
+        WHEN status IN ('completed', 'failed', 'cancelled') THEN NULL
+        WHEN version = seen_version THEN wanted
+        ELSE (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+    END
+    WHERE run_id = run AND lease_id = lease;
+END $$;
+
+-- What is to be sealed. The first row is the sealer's place: its pair, in `event_version` its size, and whether
+-- no event is held back. Then events above that place whose transactions, and all before them, have ended;
+-- `follows` says that the event's predecessor in its stream comes before it in this order.
+CREATE FUNCTION journal_unsealed(most bigint) RETURNS TABLE (
+    tx bigint, id bigint, stream uuid, event_version bigint, follows boolean
+) LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    place sealer;
+BEGIN
+    SELECT * INTO place FROM sealer;
+    RETURN QUERY
+    SELECT place.last_tx::text::bigint, place.last_id, NULL::uuid, place.size,
+           NOT EXISTS (SELECT FROM sealer_held);
+    RETURN QUERY
+    SELECT e.tx::text::bigint, e.notification_id, e.originator_id, e.originator_version,
+           e.originator_version <= 1 OR EXISTS (
+               SELECT FROM journal_events AS p
+               WHERE p.originator_id = e.originator_id AND p.originator_version = e.originator_version - 1
+                 AND (p.tx, p.notification_id) < (e.tx, e.notification_id)
+           )
+    FROM journal_events AS e
+    WHERE e.tx >= place.last_tx AND (e.tx, e.notification_id) > (place.last_tx, place.last_id)
+      AND e.tx < pg_snapshot_xmin(pg_current_snapshot())
+    ORDER BY e.tx, e.notification_id LIMIT most;
+END $$;
+
+-- Write a sealed batch if nobody else has sealed since: the new place, full and last tiles, held events.
+CREATE FUNCTION journal_seal(
+    seen_size bigint, seen_tx bigint, seen_id bigint, new_size bigint, new_tx bigint, new_id bigint,
+    tiles bigint[], first_txs bigint[], first_ids bigint[], entries bytea[],
+    held_streams uuid[], held_versions bigint[], freed_streams uuid[], freed_versions bigint[]
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE sealer SET size = new_size, last_tx = new_tx::text::xid8, last_id = new_id
+    WHERE size = seen_size AND last_tx = seen_tx::text::xid8 AND last_id = seen_id;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO sealed_tiles AS t (tile, first_tx, first_id, entries)
+    SELECT s.tile, s.first_tx::text::xid8, s.first_id, s.entries
+    FROM unnest(tiles, first_txs, first_ids, entries) AS s (tile, first_tx, first_id, entries)
+    ON CONFLICT (tile) DO UPDATE SET entries = t.entries || excluded.entries;
+    DELETE FROM sealer_held AS h USING unnest(freed_streams, freed_versions) AS f (stream, event_version)
+    WHERE h.originator_id = f.stream AND h.originator_version = f.event_version;
+    INSERT INTO sealer_held SELECT * FROM unnest(held_streams, held_versions);
+    RETURN true;
+END $$;
+
+-- Whether an event was committed, asked after its connection was lost. Its writer may still be at work, with
+-- the stream's lock in its hands: so wait for that.
+CREATE FUNCTION journal_landed(stream uuid, version bigint, signed bytea) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM journal_lock(stream);
+    RETURN EXISTS (
+        SELECT FROM journal_events
+        WHERE originator_id = stream AND originator_version = version AND state = signed
+    );
+END $$;
