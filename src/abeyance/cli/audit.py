@@ -49,8 +49,8 @@ def log(
 def verify(run: RunId, db: Database = None) -> None:
     """Verify the signature and the chain of every event of a run, straight from the store.
 
-    Exits with 0 if all hold, 1 if a record was changed, dropped or added, 2 if that can't be told, 3 if all hold
-    but there is no root key of yours (ABEYANCE_KEY_DIR) to hold the log's keys to.
+    Exits with 0 if all hold, 1 if a record was changed, dropped or added, 2 if that can't be told, 3 if all
+    hold but there is no root key of yours (ABEYANCE_KEY_DIR) to hold the log's keys to.
     """
     from abeyance.cli.output import print_value
     from abeyance.cli.serving import load_settings
