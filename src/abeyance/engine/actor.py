@@ -60,8 +60,8 @@ class Host(Protocol):
     def rested(self, actor: "Actor") -> None:
         """The run waits, has ended or was lost: nothing is under way here."""
 
-    def holds(self, actor: "Actor", lease: Lease | None) -> None:
-        """The run is now held under `lease`, or by nobody."""
+    def holds(self, actor: "Actor", before: Lease | None, now: Lease | None) -> None:
+        """The lease that the run is held under here is another one, or none."""
 
     def know_link(self, digest: bytes, run_id: UUID, wait_id: str) -> None:
         """Remember which wait a new link answers."""
@@ -121,10 +121,16 @@ class Actor:
 
     def claimed(self, lease: Lease) -> None:
         """The agenda gave the run to this process, under `lease`."""
-        self.lease = lease
+        self.hold(lease)
         session = self.session
         if session is not None and session.seen is not None:
             session.seen = session.seen._replace(lease_id=lease.id)
+
+    def hold(self, lease: Lease | None) -> None:
+        """The run is held under `lease` from now on, or by nobody here."""
+        before, self.lease = self.lease, lease
+        if before is not lease:
+            self._host.holds(self, before, lease)
 
     def give_up(self) -> None:
         """The lease is lost: stop handlers' wish to go on, take nothing more."""
@@ -155,6 +161,10 @@ class Actor:
         self._wake_waiters()
 
     def _enqueue(self, command: Command) -> None:
+        if self.lost:
+            if command.reply is not None:
+                command.reply.set_exception(ConflictError("the run is held by another process"))
+            return
         self._inbox.append(command)
         if self._pump is None or self._pump.done():
             self._pump = asyncio.get_running_loop().create_task(self._work())
@@ -187,7 +197,7 @@ class Actor:
         session = self.session
         if session is None:
             session = await self._reload()
-            if session is None:
+            if session is None or self.lost:
                 return
         session.running = self._running
         commands = list(self._inbox)
@@ -198,11 +208,14 @@ class Actor:
             append = turn.batch.append(
                 seen=session.seen, lease=lease, definition=digest16(session.definition)
             )
-            if not await self._append(append):
+            won = await self._append(append)
+            if self.lost:
+                return
+            if not won:
                 self._forget_session()
                 return
             session.seen = append.control
-            self._take_lease(lease)
+            self.hold(lease)
         for _ in commands:
             self._inbox.popleft()
         for command in commands:
@@ -238,10 +251,6 @@ class Actor:
         if turn.state.ended or (turn.state.status == "suspended" and not turn.effects):
             return None
         return self.lease or self._host.new_lease()
-
-    def _take_lease(self, lease: Lease | None) -> None:
-        self.lease = lease
-        self._host.holds(self, lease)
 
     async def _after(self, turn: Turn) -> None:
         for effect in turn.effects:

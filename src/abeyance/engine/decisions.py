@@ -38,10 +38,10 @@ _NEVER_RETRIED = frozenset(
 
 def settle(turn: Turn) -> None:
     """Answer what the program wants until it wants nothing more, then end or suspend the run."""
-    while _open_wanted(turn):
-        pass
     if turn.state.ended:
         return
+    while _open_wanted(turn):
+        pass
     outcome = turn.session.driver.outcome
     if outcome is not None:
         _end(turn, outcome)

@@ -21,7 +21,7 @@ from abeyance.engine.actor import Actor, Barrier
 from abeyance.engine.definitions import Definitions
 from abeyance.engine.effects import Workshop
 from abeyance.engine.keyring import KeyRing
-from abeyance.engine.parking import park_damaged, park_mismatch
+from abeyance.engine.parking import LOOK_AGAIN_MICROS, park_damaged, park_mismatch, put_back
 from abeyance.engine.turn import Session, Turn, digest16
 from abeyance.errors import (
     AbeyanceError,
@@ -113,12 +113,12 @@ class Executor:
         until = to_micros(world.now() + timedelta(seconds=self.limits.lease_s))
         return Lease(UUID(bytes=world.random_bytes(16)), until)
 
-    def holds(self, actor: Actor, lease: Lease | None) -> None:
+    def holds(self, actor: Actor, before: Lease | None, now: Lease | None) -> None:
         """See `Host.holds`."""
-        if lease is not None:
-            self._leases[lease.id] = actor
-        else:
-            self._leases = {key: held for key, held in self._leases.items() if held is not actor}
+        if before is not None and self._leases.get(before.id) is actor:
+            del self._leases[before.id]
+        if now is not None:
+            self._leases[now.id] = actor
 
     def rested(self, actor: Actor) -> None:
         """See `Host.rested`: keep a suspended run warm, forget the others."""
@@ -130,20 +130,19 @@ class Executor:
             self._warm_bytes += size
             self._trim()
             return
-        self._forget(actor.run_id)
+        self._forget(actor)
 
     async def let_go(self, actor: Actor) -> None:
         """See `Host.let_go`."""
         session, lease = actor.session, actor.lease
         if lease is None or session is None or session.state is None:
             return
-        actor.lease = None
-        self.holds(actor, None)
+        actor.hold(None)
         state = session.state
         now = to_micros(self.desk.world.now())
         due = due_of(state.status, None, now=now, deadline=state.next_deadline())
         await self.store.release(actor.run_id, lease.id, seen_version=state.version, due=due)
-        self._forget(actor.run_id)
+        self._forget(actor)
 
     async def load(self, run_id: UUID) -> Session | None:
         """See `Host.load`. A run whose code doesn't fit is parked; a damaged one is left alone, with an
@@ -158,10 +157,8 @@ class Executor:
     def adopt(self, run_id: UUID, session: Session | None, lease: Lease | None) -> Actor:
         """The actor of a run that this process holds from now on."""
         actor = Actor(self, run_id, session)
-        actor.lease = lease
         self.actors[run_id] = actor
-        if lease is not None:
-            self.holds(actor, lease)
+        actor.hold(lease)
         return actor
 
     async def begin(self, session: Session, begin: Callable[[Turn], None]) -> Actor | None:
@@ -220,7 +217,6 @@ class Executor:
         known = self.find(run_id)
         if known is not None:
             known.claimed(lease)
-            self.holds(known, lease)
             actor = known
         else:
             actor = self.adopt(run_id, None, lease)
@@ -250,19 +246,20 @@ class Executor:
             if fits and oldest.since > since:
                 return
             actor = self.actors.get(run_id)
-            if actor is not None and (actor.busy or actor.lease is not None):
+            if actor is None or actor.busy or actor.lease is not None:
                 self._cool_down(run_id)
             else:
-                self._forget(run_id)
+                self._forget(actor)
 
-    def _forget(self, run_id: UUID) -> None:
-        self._cool_down(run_id)
-        actor = self.actors.pop(run_id, None)
-        for digest in self._links_of.pop(run_id, ()):
-            self._links.pop(digest, None)
-        if actor is not None:
-            self.holds(actor, None)
-            actor.close()
+    def _forget(self, actor: Actor) -> None:
+        """Forget what is at hand of a run; another actor may have taken the run up since."""
+        if self.actors.get(actor.run_id) is actor:
+            del self.actors[actor.run_id]
+            self._cool_down(actor.run_id)
+            for digest in self._links_of.pop(actor.run_id, ()):
+                self._links.pop(digest, None)
+        actor.hold(None)
+        actor.close()
 
     async def _session(self, stored: StoredRun) -> Session | None:
         control = stored.control
@@ -277,6 +274,7 @@ class Executor:
                 started.definition.kind, started.definition.id, started.definition.version
             )
             if definition is None:
+                await put_back(self, stored, LOOK_AGAIN_MICROS)
                 return None
             key = await self.keys.get(control.key_id)
             session = Session(self.desk, key, control.run_id, definition)
@@ -323,8 +321,8 @@ class Executor:
         for result in await asyncio.gather(*drains, return_exceptions=True):
             if isinstance(result, BaseException):
                 _log.warning("a run couldn't be given back: %s", type(result).__name__)
-        for run_id in list(self.actors):
-            self._forget(run_id)
+        for actor in list(self.actors.values()):
+            self._forget(actor)
 
     async def _claim_loop(self) -> None:
         while True:
@@ -377,7 +375,7 @@ class Executor:
             for lease_id, actor in held.items():
                 if lease_id not in kept and actor.lease is not None and actor.lease.id == lease_id:
                     actor.give_up()
-                    self._forget(actor.run_id)
+                    self._forget(actor)
 
     async def _hint_loop(self) -> None:
         while True:

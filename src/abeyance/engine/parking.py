@@ -38,7 +38,7 @@ async def park_mismatch(parker: Parker, stored: StoredRun, error: DivergenceErro
     state = replay(parker.desk.codec.open(row) for row in stored.events)
     mismatch = _mismatch(parker, state, error)
     if state.status == "suspended" and state.mismatch == mismatch:
-        await _put_back(parker, stored, LOOK_AGAIN_MICROS)
+        await put_back(parker, stored, LOOK_AGAIN_MICROS)
         return
     _log.warning("run %s is parked: %s", state.run_id, error)
     key: RunKey = await parker.keys.get(stored.control.key_id)
@@ -57,7 +57,7 @@ async def park_mismatch(parker: Parker, stored: StoredRun, error: DivergenceErro
 async def park_damaged(parker: Parker, stored: StoredRun, error: AbeyanceError) -> None:
     """Leave a run alone whose history or keys don't hold, and raise the alarm."""
     _log.error("ALARM: run %s can't be gone on with: %s", stored.control.run_id, error)
-    await _put_back(parker, stored, LOOK_AGAIN_DAMAGED_MICROS)
+    await put_back(parker, stored, LOOK_AGAIN_DAMAGED_MICROS)
 
 
 def _mismatch(parker: Parker, state: RunState, error: DivergenceError) -> CodeMismatch:
@@ -72,7 +72,8 @@ def _mismatch(parker: Parker, state: RunState, error: DivergenceError) -> CodeMi
     )
 
 
-async def _put_back(parker: Parker, stored: StoredRun, micros: int) -> None:
+async def put_back(parker: Parker, stored: StoredRun, micros: int) -> None:
+    """Give a claimed run back, to be looked at again after `micros`; sooner if something happens to it."""
     control = stored.control
     if control.lease_id is not None:
         later = to_micros(parker.desk.world.now()) + micros
