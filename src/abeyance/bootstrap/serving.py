@@ -6,6 +6,7 @@ drains when it is told to stop.
 
 import asyncio
 import logging
+import os
 import secrets
 import signal
 import sys
@@ -118,7 +119,11 @@ class Process:
             await self.start()
         except AbeyanceError as error:
             _log.critical("error[%s]: %s", error.code, error)
-            await send({"type": "lifespan.startup.failed", "message": f"error[{error.code}]: {error}"})
+            await send({"type": "lifespan.startup.failed", "message": ""})
+            return
+        except Exception:
+            _log.critical("the process couldn't start", exc_info=True)
+            await send({"type": "lifespan.startup.failed", "message": ""})
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -189,11 +194,15 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn is untyped
             self.cfg.set(name, value)
 
     def serve(self) -> None:
-        """Serve until told to stop. A start that failed has said why and exits with 1."""
+        """Serve until told to stop. A start that failed has said why and exits with 1.
+
+        The forked workers' own codes stay: the parent reads from them that starting again is no use.
+        """
+        parent = os.getpid()
         try:
             self.run()
         except SystemExit as end:
-            sys.exit(1 if end.code == _STARTUP_FAILED else end.code)
+            sys.exit(1 if end.code == _STARTUP_FAILED and os.getpid() == parent else end.code)
 
     def load(self) -> Process:
         """The ASGI application; opened later, in the worker's loop."""
