@@ -1,0 +1,69 @@
+"""The lists that the service hands on: runs, and the audit log.
+
+A list's first page is preceded by a short catching up, so that who has just written something finds it there.
+"""
+
+from typing import Protocol
+from uuid import UUID
+
+from abeyance.errors import StoreUnavailableError
+from abeyance.projections.audit_log import AuditLog
+from abeyance.projections.follower import Follower
+from abeyance.projections.runs_list import RunsFilter, RunsList
+from abeyance.projections.views import AuditRecord, Page
+
+CATCH_UP_S = 0.25
+
+
+class RunsQuery(Protocol):
+    """Which runs to list; what `engine.service.ListRuns` is."""
+
+    @property
+    def status(self) -> str | None:
+        """Only runs with this status."""
+
+    @property
+    def definition(self) -> str | None:
+        """Only runs of this flow, script or agent."""
+
+    @property
+    def label(self) -> tuple[str, str] | None:
+        """Only runs with this label."""
+
+    @property
+    def limit(self) -> int:
+        """Runs a page."""
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the page begins."""
+
+
+class Lists:
+    """See the module."""
+
+    def __init__(self, runs: RunsList, audit_log: AuditLog, follower: Follower) -> None:
+        self._runs = runs
+        self._audit_log = audit_log
+        self._follower = follower
+
+    async def runs(self, query: RunsQuery) -> Page[UUID]:
+        """Ids of runs, newest first. Raises `InvalidCursorError`."""
+        if query.cursor is None:
+            await self._catch_up()
+        wanted = RunsFilter(status=query.status, definition=query.definition, label=query.label)
+        return await self._runs.find(wanted, limit=query.limit, cursor=query.cursor)
+
+    async def audit_log(
+        self, *, after: int, limit: int, run_id: UUID | None, kind: str | None
+    ) -> Page[AuditRecord]:
+        """Sealed events after index `after`, in the journal's order."""
+        await self._catch_up()
+        return await self._audit_log.find(after=after, limit=limit, run_id=run_id, kind=kind)
+
+    async def _catch_up(self) -> None:
+        """As far as it goes: a store that can be read but not written to still shows its lists."""
+        try:
+            await self._follower.catch_up(within_s=CATCH_UP_S)
+        except StoreUnavailableError:
+            return
