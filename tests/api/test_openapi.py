@@ -107,6 +107,16 @@ class TestDocument:
         assert {"type": "string"} == {"type": schemas["Token"]["properties"]["name"]["type"]}
         assert {"type": "null"} in schemas["FailureAnswer"]["properties"]["message"]["anyOf"]
 
+    def test_answers_may_gain_fields_and_requests_may_not(self) -> None:
+        """A client that is made from the document must outlive the next release."""
+        closed = {
+            name
+            for name, schema in DOCUMENT["components"]["schemas"].items()
+            if schema.get("additionalProperties") is False
+        }
+
+        assert {"StartRunBody", "ResumeBody", "NoBody"} == closed
+
     @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
     def test_only_what_is_open_asks_for_no_key(self, operation: Any) -> None:
         client = falcon.testing.TestClient(api(FakeRuns()))

@@ -102,7 +102,7 @@ def _query_parameters(model: type[Wire] | None) -> list[Tree]:
     if model is None:
         return []
     parameters = []
-    for name, schema in without_null(model.model_json_schema())["properties"].items():
+    for name, schema in as_answered(model.model_json_schema())["properties"].items():
         says = {"description": schema.pop("description")} if "description" in schema else {}
         parameters.append({"name": name, "in": "query", **says, "schema": schema})
     return parameters
@@ -166,12 +166,15 @@ def _schemas() -> Tree:
     )
     requests = {each.__name__ for each in Body.__subclasses__()}
     return {
-        name: schema if name in requests else without_null(schema) for name, schema in found["$defs"].items()
+        name: schema if name in requests else as_answered(schema) for name, schema in found["$defs"].items()
     }
 
 
-def without_null(schema: Tree) -> Tree:
-    """The schema of a model whose missing fields are left out: optional, but never `null`."""
+def as_answered(schema: Tree) -> Tree:
+    """The schema of an answer: its missing fields are left out, never `null`, and a later release may add
+    fields.
+    """
+    schema.pop("additionalProperties", None)
     required = schema.get("required", [])
     for name, field in schema.get("properties", {}).items():
         choices = field.get("anyOf", [])

@@ -55,7 +55,7 @@ def run(view: RunView) -> bytes:
         f'{{"id":"{view.id}","status":{_quote(view.status)}'
         f',"{view.kind}Id":{_quote(view.definition_id)},"version":{_quote(view.version)}'
         f',"workspaceId":{_quote(view.workspace)},"projectId":{_quote(view.project)}'
-        f',"labels":{_encode(view.labels) if view.labels else "{}"}'
+        f',"labels":{{{",".join(f"{_quote(name)}:{_quote(text)}" for name, text in view.labels.items())}}}'
         f',"createdAt":"{format_time(view.created_at)}","updatedAt":"{format_time(view.updated_at)}"'
         f',"expiresAt":"{format_time(view.expires_at)}"'
     )
@@ -78,12 +78,11 @@ def _failure(failure: FailureView) -> str:
 
 
 def _waiting_for(waiting: WaitingFor) -> str:
-    tokens = ",".join(map(_token, waiting.tokens))
+    approvals = _encode(waiting.approvals) if waiting.approvals else "[]"
+    signals = _encode(waiting.signals) if waiting.signals else "[]"
     other = ",".join(map(_other, waiting.other))
-    return (
-        f'{{"approvals":{_encode(waiting.approvals)},"other":[{other}]'
-        f',"tokens":[{tokens}],"signals":{_encode(waiting.signals)}}}'
-    )
+    tokens = ",".join(map(_token, waiting.tokens))
+    return f'{{"approvals":{approvals},"other":[{other}],"tokens":[{tokens}],"signals":{signals}}}'
 
 
 def _token(token: TokenView) -> str:

@@ -35,6 +35,7 @@ MAX_POINTER_CHARS = 200
 
 # One JSON value after another; number tokens stay text, so that their length costs nothing.
 _scan = json.JSONDecoder(parse_int=str, parse_float=str).scan_once  # type: ignore[attr-defined]
+_scan_small = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
 def split_members(canonical: bytes) -> dict[str, bytes]:
@@ -159,7 +160,7 @@ def _label(text: str) -> str:
     return text
 
 
-Number = Annotated[int, BeforeValidator(_digits)]
+Number = Annotated[int, Field(ge=0), BeforeValidator(_digits)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Status = Literal["pending", "running", "suspended", "completed", "failed", "cancelled"]
 Cursor = Annotated[str, StringConstraints(min_length=1, max_length=2_000, pattern=r"^[!-~]+$")]
@@ -172,7 +173,7 @@ class RunsQuery(Wire):
     status: Status | None = None
     definition: Name | None = Field(default=None, description="The id of a flow, script or agent.")
     label: Annotated[Name, AfterValidator(_label)] | None = Field(default=None, description="`name=value`.")
-    limit: Annotated[Number, Field(ge=1, le=100)] = 50
+    limit: Annotated[int, Field(ge=1, le=100), BeforeValidator(_digits)] = 50
     cursor: Cursor | None = Field(default=None, description="The `nextCursor` of the page before.")
 
 
@@ -180,7 +181,7 @@ class JournalQuery(Wire):
     """Which events of the run."""
 
     after: Number = Field(default=0, description="Only events after this `sequence`.")
-    limit: Annotated[Number, Field(ge=1, le=1_000)] = 100
+    limit: Annotated[int, Field(ge=1, le=1_000), BeforeValidator(_digits)] = 100
     content: Flag = Field(default=False, description="`true`: with what was said, as long as it exists.")
 
 
@@ -188,7 +189,7 @@ class AuditQuery(Wire):
     """Which events of the whole journal; all filters must hold."""
 
     after: Number | None = Field(default=None, description="Only events after this `index`.")
-    limit: Annotated[Number, Field(ge=1, le=1_000)] = 100
+    limit: Annotated[int, Field(ge=1, le=1_000), BeforeValidator(_digits)] = 100
     run_id: RunId | None = None
     kind: Name | None = None
 
@@ -199,9 +200,10 @@ SomeBody = TypeVar("SomeBody", bound=Body)
 
 def read_body(model: type[SomeBody], canonical: bytes) -> SomeBody:
     """The request in a canonical body. Raises `BadInputError`, `UnknownFieldError`."""
+    members = split_members(canonical)
     fields = {
-        name: value if name in model.CONTENTS else json.loads(value)
-        for name, value in split_members(canonical).items()
+        name: value if name in model.CONTENTS else _scan_small(value.decode(), 0)[0]
+        for name, value in members.items()
     }
     return _validated(model, fields, "the body")
 

@@ -1,0 +1,167 @@
+"""Write ``docs/reference/http.md`` from the OpenAPI document: ``python -m scripts.http_reference``.
+
+``tests/docs/test_http_reference.py`` compares the page with what this writes.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from abeyance.http import openapi
+from abeyance.http.errors import INTERNAL_CODE, INTERNAL_STATUS, TABLE
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "http.md"
+
+HEAD = """# HTTP API
+
+<!-- Written by `python -m scripts.http_reference`; change `src/abeyance/http/`, or that script. -->
+
+The same as OpenAPI 3.1: `GET /v1/openapi.json`.
+
+## What every request keeps to
+
+- **The key**: `Authorization: Bearer <key>`. No key is asked for at links, `/health`, `/ready` and
+  `/v1/openapi.json`.
+- **Bodies** are JSON in UTF-8 with `Content-Type: application/json` (or `application/*+json`), at most 1 MiB,
+  100 levels and 100,000 values; no duplicate keys, no NaN or Infinity. No bytes at all are `{}`. A number
+  keeps its text: `1.10` is stored and answered as `1.10`.
+- **Unknown fields and parameters** are refused. A field that may be left out may also be `null`.
+- **Methods**: `HEAD` is there where `GET` is; any other method is `405` with `Allow`.
+
+## What every answer keeps to
+
+- **Times** are RFC 3339 in UTC with milliseconds and `Z`. What isn't there is left out.
+- **Lists** are `data`, `hasMore` and, if there is more, `nextCursor`.
+- **Headers**: `Cache-Control: no-store`, and `X-Request-Id`, which the server's log has too.
+- **A refusal** took nothing. Its `code` is the contract, its `message` is for people; `details.issues` says
+  where a value breaks which rule, as a JSON pointer and a JSON Schema keyword, never the value.
+- **Fields may be added** to answers; leave aside those that you don't know.
+
+"""
+
+
+def page(document: dict[str, Any] | None = None) -> str:
+    """The whole page."""
+    document = document or openapi.document()
+    parts = [HEAD, *_operations(document), "## Shapes\n\n", *_shapes(document), *_codes(document)]
+    return "".join(parts).rstrip("\n") + "\n"
+
+
+def _operations(document: dict[str, Any]) -> Iterator[str]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield f"## {method.upper()} {path}\n\n{operation['summary']}. {operation['description']}\n\n"
+            yield from _parameters(operation["parameters"])
+            if "requestBody" in operation:
+                yield from _body(operation["requestBody"])
+            yield from _answers(operation["responses"])
+
+
+def _parameters(parameters: list[dict[str, Any]]) -> Iterator[str]:
+    rows = [
+        (f"`{each['name']}`", _type(each["schema"]), each.get("description", ""))
+        for each in parameters
+        if each["in"] == "query"
+    ]
+    yield from _table(("query", "type", ""), rows)
+
+
+def _body(body: dict[str, Any]) -> Iterator[str]:
+    ((_, content),) = body["content"].items()
+    yield f"Body: {_type(content['schema']) or 'any JSON'}\n\n{_json(content['example'])}"
+
+
+def _answers(responses: dict[str, Any]) -> Iterator[str]:
+    rows, example = [], None
+    for status, response in responses.items():
+        ((_, content),) = response["content"].items()
+        if codes := content.get("examples"):
+            rows.append((status, ", ".join(f"[{code}](#{code})" for code in codes), ""))
+        else:
+            rows.append((status, response["description"], _type(content["schema"])))
+            example = example if example is not None else content["example"]
+    yield from _table(("status", "", "body"), rows)
+    if isinstance(example, str):
+        yield f"```text\n{example}```\n\n"
+    elif example is not None:
+        yield _json(example)
+
+
+def _shapes(document: dict[str, Any]) -> Iterator[str]:
+    for name, schema in sorted(document["components"]["schemas"].items()):
+        yield f"### {name}\n\n{_one_line(schema.get('description', ''))}\n\n"
+        required = schema.get("required", [])
+        rows = [
+            (
+                f"`{field}`" + ("" if field in required else "?"),
+                _type(each) or "any JSON",
+                each.get("description", ""),
+            )
+            for field, each in schema.get("properties", {}).items()
+        ]
+        yield from _table(("field", "type", ""), rows)
+
+
+def _codes(document: dict[str, Any]) -> Iterator[str]:
+    yield "## Codes\n\n"
+    statuses = [(row.example.code, row.status) for row in TABLE] + [(INTERNAL_CODE, INTERNAL_STATUS)]
+    for code, status in statuses:
+        example = document["components"]["examples"][code]["value"]
+        yield f"### {code}\n\n`{status}`\n\n{_json(example)}"
+
+
+def _type(schema: dict[str, Any]) -> str:
+    """The type in words, with a link where it is a shape of its own."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(_type(choice) for choice in schema["anyOf"])
+    if "enum" in schema or "const" in schema:
+        return ", ".join(f"`{_word(value)}`" for value in schema.get("enum", [schema.get("const")]))
+    if schema.get("type") == "array":
+        return f"array of {_type(schema['items']) or 'any JSON'}"
+    kind = str(schema.get("format", schema.get("type", "")))
+    text = kind + _range(schema.get("minimum"), schema.get("maximum"), "")
+    text += _range(schema.get("minLength"), schema.get("maxLength"), " characters")
+    default = schema.get("default")
+    return text + (f", default `{json.dumps(default)}`" if default is not None else "")
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _range(low: int | None, high: int | None, unit: str) -> str:
+    if high is None:
+        return "" if low is None else f", {low}{unit} or more"
+    return f", at most {high}{unit}" if low is None else f", {low} to {high}{unit}"
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    if not rows:
+        return
+    for row in (head, tuple("---" for _ in head), *rows):
+        cells = " | ".join(_one_line(cell).replace("|", "\\|") for cell in row)
+        yield f"| {cells} |\n"
+    yield "\n"
+
+
+def _json(value: object) -> str:
+    return f"```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```\n\n"
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE}")
+
+
+if __name__ == "__main__":
+    main()
