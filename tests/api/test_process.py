@@ -1,5 +1,7 @@
 """`/health`, `/ready`, `/metrics`: what the process says of itself."""
 
+from typing import Any
+
 import falcon.testing
 import pytest
 
@@ -19,6 +21,25 @@ class TestHealth:
 
         assert 200 == result.status_code
         assert [] == runs.calls
+
+
+class TestRequestTarget:
+    @pytest.mark.anyio
+    @pytest.mark.parametrize("path", ["/health", "http://host:8000/health", "https://host/health"])
+    async def test_it_may_name_the_host(self, path: str) -> None:
+        """RFC 9112, 3.2.2: a server must accept the absolute form; gunicorn hands it on as the path."""
+        scope = falcon.testing.create_scope(path="/") | {"path": path}
+        events: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request"}
+
+        async def send(event: Any) -> None:
+            events.append(event)
+
+        await api(FakeRuns())(scope, receive, send)
+
+        assert 200 == events[0]["status"]
 
 
 class TestReady:

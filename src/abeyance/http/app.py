@@ -138,11 +138,14 @@ class Api(App[Request, Response]):
 
 
 def _readable(scope: dict[str, Any]) -> dict[str, Any]:
-    """The scope with headers that can be read twice, and a query that falcon can decode: it does so before
-    any handler of errors is there.
+    """The scope with headers that can be read twice, a path without a host before it (RFC 9112, 3.2.2), and a
+    query that falcon can decode: it does so before any handler of errors is there.
     """
     if not isinstance(scope["headers"], list | tuple):
         scope = {**scope, "headers": list(scope["headers"])}
+    if not scope["path"].startswith("/") and "://" in scope["path"]:
+        _, _, rest = scope["path"].partition("://")
+        scope = {**scope, "path": "/" + rest.partition("/")[2]}
     query = scope.get("query_string", b"")
     if not query.isascii():
         scope = {**scope, "query_string": quote_from_bytes(query, safe="%=&+,:;/?@!$'()*-._~").encode()}
