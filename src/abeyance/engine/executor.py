@@ -278,7 +278,8 @@ class Executor:
                 return None
             key = await self.keys.get(control.key_id)
             session = Session(self.desk, key, control.run_id, definition)
-            session.load(stored)
+            for _ in session.load(stored):
+                await asyncio.sleep(0)
         except DivergenceError as error:
             await park_mismatch(self, stored, error)
             return None

@@ -6,7 +6,7 @@ never were: session and turn are dropped, the run is loaded again and the decisi
 the program has happened by then, since effects start only after the append.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID, uuid5
 
@@ -27,6 +27,7 @@ from abeyance.world import to_micros
 
 MAX_RUNS_OF_A_CALL = 5
 _BASIS_BYTES = 16 * 1024
+_EVENTS_BETWEEN_YIELDS = 250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,20 +109,26 @@ class Session:
         self.opened: dict[str, list[Recorded]] = {}
         self.ending: Recorded | None = None
 
-    def load(self, stored: StoredRun) -> None:
-        """Take a stored history: check the chain, rebuild the state, replay the program.
+    def load(self, stored: StoredRun) -> Iterator[None]:
+        """Take a stored history: check the chain, rebuild the state, replay the program. Yields now and then,
+        so that a long history doesn't hold up the loop.
 
         Raises `HistoryDamagedError`, `UnknownEventError`, and `DivergenceError` when the code doesn't fit.
         """
         self.seen = stored.control
-        recorded = [self.desk.codec.open(row) for row in stored.events]
-        for each in recorded:
-            self._take(each, stored.contents.get(each.version))
+        recorded = []
+        for number, row in enumerate(stored.events, 1):
+            recorded.append(self.desk.codec.open(row))
+            self._take(recorded[-1], stored.contents.get(row.version))
+            if number % _EVENTS_BETWEEN_YIELDS == 0:
+                yield
         state = self.state
         if state is None or (state.version, state.head) != (stored.control.version, stored.control.head):
             raise HistoryDamagedError("the control row and the newest event differ", where=str(self.run_id))
-        for each in recorded:
+        for number, each in enumerate(recorded, 1):
             self.driver.feed(each.version, each.event)
+            if number % _EVENTS_BETWEEN_YIELDS == 0:
+                yield
 
     def _take(self, recorded: Recorded, blob: bytes | None) -> None:
         self.state = begin(recorded) if self.state is None else evolve(self.state, recorded)[0]
