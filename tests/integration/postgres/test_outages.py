@@ -1,6 +1,8 @@
 """The database fails in every way that it can; nobody is told anything wrong, and it goes on by itself."""
 
 import asyncio
+import os
+import warnings
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -289,3 +291,21 @@ async def refuses(store: PostgresJournalStore) -> bool:
     except StoreUnavailableError:
         return True
     return False
+
+
+class TestFork:
+    async def test_a_child_leaves_its_parents_connections_alone(self, store: PostgresJournalStore) -> None:
+        before, inside, after = (new_append(new_run()) for _ in range(3))
+        await store.append([before])
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: of forking with threads
+            child = os.fork()
+        if not child:
+            won = asyncio.run(store.append([inside]))
+            os._exit(0 if won == [True] else 1)
+        _, status = await asyncio.to_thread(os.waitpid, child, 0)
+
+        assert 0 == os.waitstatus_to_exitcode(status)
+        assert [True] == await store.append([after])
+        assert [[1]] * 3 == [await versions(store, each.run_id) for each in (before, inside, after)]

@@ -92,7 +92,7 @@ class TestAppends:
 
         assert stored_events(append) == recorder.select_events(append.run_id)
         with recorder.datastore.get_connection() as connection:
-            counted = connection.execute("SELECT count(*) AS n FROM contents").fetchone()
+            counted = connection.execute("SELECT count(content) AS n FROM journal_events").fetchone()
         assert {"n": 2} == counted
 
     def test_a_loser_takes_everybody_with_it(self, recorder: JournalPostgresRecorder) -> None:

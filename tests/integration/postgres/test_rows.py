@@ -34,7 +34,7 @@ INSERT = (
     " VALUES (%s, %s, 'started', 'foreign')"
 )
 TABLES = (
-    "journal_events", "contents", "waits", "links", "run_control", "sealed_tiles", "abeyance_keys.blocks",
+    "journal_events", "waits", "links", "run_control", "sealed_tiles", "abeyance_keys.blocks",
 )  # fmt: skip
 
 
@@ -156,11 +156,11 @@ class TestTransactions:
 
 
 @pytest.mark.slow
-async def test_a_waiting_run_takes_less_than_five_kilobytes(
+async def test_a_waiting_run_takes_less_than_four_and_a_half_kilobytes(
     store: PostgresJournalStore, database: psycopg.Connection, journal_url: str
 ) -> None:
     """Six events of 250 bytes, four contents of 130, a wait, a link, a control row, a key, sealed."""
-    runs, choose = 2_000, random.Random(1)
+    runs, choose = 1_600, random.Random(1)
     migrate_keys(journal_url)
     keys = await open_postgres_keys(journal_url, bytes(32), WORLD)
     await keys.take(runs)
@@ -179,12 +179,14 @@ async def test_a_waiting_run_takes_less_than_five_kilobytes(
             assert await store.append([second])
             assert await store.append([with_wait(third, 4, paused=5, state="waiting", due=deadline)])
 
-    await asyncio.gather(*(wait_for_answers(runs // 8) for _ in range(8)))
+    for _ in range(20):  # autovacuum would come in the minutes that this takes in life
+        await asyncio.gather(*(wait_for_answers(runs // 160) for _ in range(8)))
+        database.execute("VACUUM run_control")
     while await store.seal(2_000) < 6 * runs:
-        database.execute("VACUUM run_control, sealed_tiles")
+        database.execute("VACUUM sealed_tiles")
 
     sizes = {
         table: database.execute("SELECT pg_total_relation_size(%s)", (table,)).fetchone()[0] / runs  # type: ignore[index]
         for table in TABLES
     }
-    assert sum(sizes.values()) < 5_000, sizes
+    assert sum(sizes.values()) < 4_500, sizes

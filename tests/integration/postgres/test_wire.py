@@ -23,7 +23,7 @@ VALUES = {
     "bigint[]": st.lists(st.none() | BIGINTS),
     "uuid[]": st.lists(st.none() | st.uuids()),
     "text[]": st.lists(TEXTS),
-    "bytea[]": st.lists(st.binary()),
+    "bytea[]": st.lists(st.none() | st.binary()),
 }
 
 

@@ -11,14 +11,13 @@ _CONTROL = (
     "text[]", "text[]", "text[]", "bigint[]", "bigint[]",
 )  # fmt: skip
 _EXPECTED = ("bigint[]", "uuid[]")
-_EVENT = ("bigint[]", "bigint[]", "text[]", "bytea[]")
-_CONTENT = ("bigint[]", "bigint[]", "bytea[]")
+_EVENT = ("bigint[]", "bigint[]", "text[]", "bytea[]", "bytea[]")
 _WAIT = (
     "bigint[]", "bigint[]", "uuid[]", "bigint[]", "text[]", "bigint[]", "bigint[]", "bigint[]", "bigint[]",
 )  # fmt: skip
 _LINK = ("bigint[]", "bytea[]", "bigint[]")
 
-APPEND = value_of("journal_append", *_CONTROL, *_EXPECTED, *_EVENT, *_CONTENT, *_WAIT, *_LINK)
+APPEND = value_of("journal_append", *_CONTROL, *_EXPECTED, *_EVENT, *_WAIT, *_LINK)
 
 
 def check_appends(appends: Sequence[Append]) -> None:
@@ -43,13 +42,19 @@ def columns(appends: Sequence[Append]) -> list[Any]:
     values: list[Any] = list(zip(*[append.control for append in appends], strict=True))
     values.append([append.expected_version for append in appends])
     values.append([append.expected_lease for append in appends])
-    values += _turn(len(_EVENT), [(item, *row[1:]) for item, append in numbered for row in append.events])
-    values += _turn(len(_CONTENT), [(item, *row[1:]) for item, append in numbered for row in append.contents])
+    values += _turn(len(_EVENT), [row for item, append in numbered for row in _events(item, append)])
     values += _turn(len(_WAIT), [(item, *row[1:]) for item, append in numbered for row in append.waits])
     values += _turn(
         len(_LINK), [(item, row.digest, row.opened) for item, append in numbered for row in append.links]
     )
     return values
+
+
+def _events(item: int, append: Append) -> list[tuple[Any, ...]]:
+    contents = {content.version: content.blob for content in append.contents}
+    return [
+        (item, version, topic, state, contents.get(version)) for _, version, topic, state in append.events
+    ]
 
 
 def _turn(width: int, rows: list[tuple[Any, ...]]) -> Iterable[Sequence[Any]]:

@@ -23,8 +23,7 @@ READ_RECORD = rows_of("journal_read_record", "uuid")
 FIND_LINK = rows_of("journal_find_link", "bytea")
 FIND_WAIT = rows_of("journal_find_wait", "uuid", "uuid", "bigint")
 FIND_CONTENT = statement(
-    "SELECT k.blob FROM journal_events AS e JOIN contents AS k ON k.event = e.notification_id"
-    " WHERE e.originator_id = $1 AND e.originator_version = $2",
+    "SELECT content FROM journal_events WHERE originator_id = $1 AND originator_version = $2",
     "uuid", "bigint",
 )  # fmt: skip
 GET_DEFINITION = statement("SELECT document FROM definitions WHERE digest = $1", "bytea")

@@ -24,6 +24,7 @@ import psycopg
 from psycopg import errors, pq
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
+from psycopg.sql import SQL
 
 from abeyance.errors import ConfigurationError
 from abeyance.journal.postgres import sealing
@@ -58,6 +59,9 @@ TABLE = "journal_events"
 PAGE_EVENTS = 500
 SEAL_TIMEOUT_S = 1.0
 _SEAL_PAUSE_S = 0.005
+_SELECT_EVENTS = SQL(
+    "SELECT originator_id, originator_version, topic, state FROM journal_events WHERE originator_id = %s"
+).format()
 _INSERT = value_of("journal_insert", "uuid[]", "bigint[]", "text[]", "bytea[]")
 
 
@@ -72,6 +76,7 @@ class JournalPostgresRecorder(PostgresApplicationRecorder):
         if events_table_name != TABLE or datastore.originator_id_type != "uuid":
             raise ConfigurationError(f"the journal's table is {TABLE}, its streams have UUIDs")
         super().__init__(datastore, events_table_name=events_table_name)
+        self.select_events_statement = _SELECT_EVENTS
 
     def create_table(self) -> None:
         """Check that the tables are there. Raises `ConfigurationError` if `migrate` must run first."""

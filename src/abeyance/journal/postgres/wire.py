@@ -40,9 +40,9 @@ def uuids(values: Sequence[UUID | None]) -> bytes:
     return _array(_UUID_OID, [_NULL if value is None else _UUID_ELEMENT(16, value.bytes) for value in values])
 
 
-def byteas(values: Sequence[bytes]) -> bytes:
+def byteas(values: Sequence[bytes | None]) -> bytes:
     """`bytea[]`."""
-    return _array(_BYTEA_OID, [_LENGTH(len(value)) + value for value in values])
+    return _array(_BYTEA_OID, [_NULL if value is None else _LENGTH(len(value)) + value for value in values])
 
 
 def texts(values: Sequence[str]) -> bytes:

@@ -17,8 +17,7 @@ CREATE FUNCTION journal_append(
     lease_untils bigint[], definitions bytea[], key_ids bigint[], key_states text[], workspaces text[],
     projects text[], createds bigint[], updateds bigint[],
     expected_versions bigint[], expected_leases uuid[],
-    event_items bigint[], event_versions bigint[], topics text[], states bytea[],
-    content_items bigint[], content_versions bigint[], blobs bytea[],
+    event_items bigint[], event_versions bigint[], topics text[], states bytea[], contents bytea[],
     wait_items bigint[], openeds bigint[], call_keys uuid[], ordinals bigint[], wait_states text[],
     pauseds bigint[], answers bigint[], wait_dues bigint[], closeds bigint[],
     link_items bigint[], digests bytea[], link_openeds bigint[]
@@ -42,12 +41,6 @@ BEGIN
             SELECT FROM unnest(wait_items, openeds) AS w (item, opened)
             JOIN waits ON waits.run_id = run_ids[number] AND waits.opened = w.opened
             WHERE w.item = number AND waits.closed IS NOT NULL
-        ) THEN
-            CONTINUE;
-        END IF;
-        IF number = ANY (link_items) AND EXISTS (
-            SELECT FROM unnest(link_items, digests) AS l (item, digest)
-            JOIN links ON links.digest = l.digest WHERE l.item = number
         ) THEN
             CONTINUE;
         END IF;
@@ -79,17 +72,11 @@ BEGIN
         END IF;
     END LOOP;
 
-    WITH written AS (
-        INSERT INTO journal_events (originator_id, originator_version, topic, state)
-        SELECT run_ids[e.item], e.version, e.topic, e.state
-        FROM unnest(event_items, event_versions, topics, states) AS e (item, version, topic, state)
-        WHERE e.item = ANY (won)
-        RETURNING originator_id, originator_version, notification_id
-    )
-    INSERT INTO contents (event, blob)
-    SELECT written.notification_id, k.blob
-    FROM unnest(content_items, content_versions, blobs) AS k (item, version, blob)
-    JOIN written ON written.originator_id = run_ids[k.item] AND written.originator_version = k.version;
+    INSERT INTO journal_events (originator_id, originator_version, topic, state, content)
+    SELECT run_ids[e.item], e.version, e.topic, e.state, e.content
+    FROM unnest(event_items, event_versions, topics, states, contents)
+        AS e (item, version, topic, state, content)
+    WHERE e.item = ANY (won);
     IF cardinality(wait_items) > 0 THEN
         INSERT INTO waits (run_id, opened, call_key, ordinal, state, paused, answer, due, closed)
         SELECT run_ids[w.item], w.opened, w.call_key, w.ordinal, w.state, w.paused, w.answer, w.due, w.closed
@@ -154,9 +141,8 @@ BEGIN
     RETURN QUERY
     SELECT NULL::uuid, NULL::bigint, NULL::bytea, NULL::text, NULL::bigint, NULL::uuid, NULL::bigint,
            NULL::bytea, NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::bigint, NULL::bigint,
-           e.originator_version, e.topic, e.state, k.blob
+           e.originator_version, e.topic, e.state, e.content
     FROM journal_events AS e
-    LEFT JOIN contents AS k ON k.event = e.notification_id
     WHERE e.originator_id = run AND e.originator_version > after AND e.originator_version <= upto
     ORDER BY e.originator_version;
 END $$;
@@ -169,9 +155,8 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off 
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    SELECT e.originator_version, e.topic, e.state, k.blob
+    SELECT e.originator_version, e.topic, e.state, CASE WHEN wanted THEN e.content END
     FROM journal_events AS e
-    LEFT JOIN contents AS k ON wanted AND k.event = e.notification_id
     WHERE e.originator_id = stream AND e.originator_version > after
     ORDER BY e.originator_version LIMIT most;
 END $$;
@@ -183,13 +168,12 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off 
 BEGIN
     RETURN QUERY
     SELECT c.*, NULL::bigint, NULL::uuid, NULL::bigint, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint,
-           NULL::bigint, f.originator_version, f.topic, f.state, n.originator_version, n.topic, n.state, k.blob
+           NULL::bigint, f.originator_version, f.topic, f.state, n.originator_version, n.topic, n.state, n.content
     FROM control_rows AS c
     LEFT JOIN journal_events AS f ON f.originator_id = run AND f.originator_version = 1
     LEFT JOIN LATERAL (
         SELECT * FROM journal_events AS e WHERE e.originator_id = run ORDER BY e.originator_version DESC LIMIT 1
     ) AS n ON true
-    LEFT JOIN contents AS k ON k.event = n.notification_id
     WHERE c.run_id = run;
     RETURN QUERY
     SELECT (NULL::control_rows).*, w.opened, w.call_key, w.ordinal, w.state, w.paused, w.answer, w.due, w.closed,
@@ -208,7 +192,7 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
     SELECT c.*, w.opened, w.call_key, w.ordinal, w.state, w.paused, w.answer, w.due, w.closed,
-           o.originator_version, o.topic, o.state, n.originator_version, n.topic, n.state, k.blob
+           o.originator_version, o.topic, o.state, n.originator_version, n.topic, n.state, a.content
     FROM waits AS w
     JOIN control_rows AS c ON c.run_id = run
     LEFT JOIN journal_events AS o ON o.originator_id = run AND o.originator_version = w.opened
@@ -216,7 +200,6 @@ BEGIN
         SELECT * FROM journal_events AS e WHERE e.originator_id = run ORDER BY e.originator_version DESC LIMIT 1
     ) AS n ON true
     LEFT JOIN journal_events AS a ON a.originator_id = run AND a.originator_version = w.answer
-    LEFT JOIN contents AS k ON k.event = a.notification_id
     WHERE w.run_id = run AND w.opened = opened_at;
 END $$;
 
