@@ -55,7 +55,9 @@ class FakeRuns:
     async def list(self, query: ListRuns) -> Page[RunView]:
         return await self._answer("list", query, self.runs)
 
-    async def resume(self, run_id: UUID, token_id: str, value: bytes, *, wait_s: float = 30.0) -> RunView:
+    async def resume(
+        self, run_id: UUID, token_id: str, value: bytes, *, wait_s: float = 30.0, actor: str | None = None
+    ) -> RunView:
         return await self._answer("resume", (run_id, token_id, value, wait_s), self.run)
 
     async def cancel(self, run_id: UUID, *, actor: str | None = None) -> RunView:

@@ -41,6 +41,7 @@ from abeyance.world import uuid7
 DEFAULT_TTL = timedelta(days=30)
 MAX_TTL = timedelta(days=365)
 MAX_LABELS = 16
+APP_KEY = "app-key"
 _LABEL_KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _MAX_LABEL_LENGTH = 128
 _TRIES = 20
@@ -120,9 +121,11 @@ class Runs:
         views = [await self.get(run_id) for run_id in page.data]
         return Page(data=tuple(views), next_cursor=page.next_cursor)
 
-    async def resume(self, run_id: UUID, token_id: str, value: bytes, *, wait_s: float = 30.0) -> RunView:
+    async def resume(
+        self, run_id: UUID, token_id: str, value: bytes, *, wait_s: float = 30.0, actor: str | None = None
+    ) -> RunView:
         """See `RunService.resume`."""
-        wait = await self._open_wait(run_id, token_id)
+        wait = await self._open_wait(run_id, token_id, by=actor or APP_KEY)
         await wait.answer(value)
         actor = self._executor.find(run_id)
         if actor is None:
@@ -185,9 +188,9 @@ class Runs:
             return (str(error),)
         return ()
 
-    async def _open_wait(self, run_id: UUID, token_id: str) -> Answerable:
+    async def _open_wait(self, run_id: UUID, token_id: str, *, by: str) -> Answerable:
         try:
-            return await self._acceptor.open_wait(run_id, token_id, by="app-key")
+            return await self._acceptor.open_wait(run_id, token_id, by=by)
         except WaitTokenNotFoundError:
             record = await self._executor.store.read_record(run_id)
             if record is None:

@@ -187,7 +187,7 @@ class Scheduler:
             return
         self._branches -= 1
         group.open -= 1
-        if group.winner is None and not group.cancelled:
+        if group.winner is None:
             self._count(group, branch, value, error)
         if not group.open and (group.winner is None or group.decided or group.cancelled):
             self._hand_on(group)

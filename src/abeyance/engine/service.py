@@ -68,8 +68,11 @@ class RunService(Protocol):
     async def list(self, query: ListRuns) -> Page[RunView]:
         """A page of runs, newest first, as the following read model has them."""
 
-    async def resume(self, run_id: UUID, token_id: str, value: bytes, *, wait_s: float = 30.0) -> RunView:
-        """Answer a wait with the app's key; the run after it, at most `wait_s` seconds later.
+    async def resume(
+        self, run_id: UUID, token_id: str, value: bytes, *, wait_s: float = 30.0, actor: str | None = None
+    ) -> RunView:
+        """Answer a wait with the app's key; the run after it, at most `wait_s` seconds later. `actor` is who
+        answered, as the event names them.
 
         Raises `RunNotFoundError`, `WaitTokenNotFoundError`, `WaitTokenClosedError`, `AnswerInvalidError`,
         `ResumeNotSupportedError`.

@@ -107,7 +107,9 @@ class Resume:
         except UnknownFieldError as error:
             raise BadInputError(error.reason, error.issues) from None
         run = await self._waiting.wait(
-            lambda wait_s: self._runs.resume(found, body.waitpoint_id, body.value, wait_s=wait_s)
+            lambda wait_s: self._runs.resume(
+                found, body.waitpoint_id, body.value, wait_s=wait_s, actor=req.context.actor
+            )
         )
         resp.data = render.run(run)
 
