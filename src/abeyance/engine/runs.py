@@ -127,11 +127,11 @@ class Runs:
         """See `RunService.resume`."""
         wait = await self._open_wait(run_id, token_id, by=actor or APP_KEY)
         await wait.answer(value)
-        actor = self._executor.find(run_id)
-        if actor is None:
+        held = self._executor.find(run_id)
+        if held is None:
             return await self._wait_elsewhere(run_id, wait_s)
-        await actor.wait_settled(wait_s)
-        return await self._view(run_id, actor)
+        await held.wait_settled(wait_s)
+        return await self._view(run_id, held)
 
     async def cancel(self, run_id: UUID, *, actor: str | None = None) -> RunView:
         """See `RunService.cancel`."""
