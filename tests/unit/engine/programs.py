@@ -23,7 +23,6 @@ from abeyance.engine.operations import (
     ValueRequest,
 )
 from abeyance.engine.signatures import shape_of
-from abeyance.errors import DivergenceError
 from abeyance.journal import events as e
 from abeyance.journal.canonical import encode
 
@@ -210,6 +209,3 @@ class Payment(BaseModel):
 
     amount: int
     order_id: str = "none"
-
-
-__all__ = ["DivergenceError", "Journal", "Payment"]
