@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -123,6 +123,17 @@ class Deployment:
     store: JournalStore
     keys: KeyStore
     world: TestWorld = field(default_factory=TestWorld)
+    hot_runs: int | None = None
+    """How many runs each process keeps warm, whatever its limits say; 0 turns the cache off."""
+
+    def desk(self) -> Desk:
+        """What reads and writes this deployment's events."""
+        return Desk(EventCodec(ORIGIN), Vault(ORIGIN, self.world), SIGNER, self.world)
+
+    def limits(self, given: Limits | None) -> Limits:
+        """The limits of a process: quick, unless `given` says otherwise."""
+        limits = given or Limits(poll_s=0.02, grace_s=0, drain_s=1)
+        return limits if self.hot_runs is None else replace(limits, hot_runs=self.hot_runs)
 
     @asynccontextmanager
     async def process(
@@ -133,7 +144,7 @@ class Deployment:
         loops: bool = True,
     ) -> AsyncIterator[EngineProcess]:
         """One executing process with these definitions loaded."""
-        desk = Desk(EventCodec(ORIGIN), Vault(ORIGIN, self.world), SIGNER, self.world)
+        desk = self.desk()
         loaded = definitions_of(*definitions)
         with ThreadPoolExecutor(8) as threads:
             workshop = Workshop(threads, asyncio.Semaphore(16), lambda: "http://public.example")
@@ -143,7 +154,7 @@ class Deployment:
                 keys=KeyRing(self.keys),
                 definitions=loaded,
                 workshop=workshop,
-                limits=limits or Limits(poll_s=0.02, grace_s=0, drain_s=1),
+                limits=self.limits(limits),
                 testing_only_barrier=barrier,
             )
             runs = Runs(executor, Acceptor(executor, AnswerChecks(loaded, self.store)), NoLists())

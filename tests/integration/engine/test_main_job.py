@@ -2,10 +2,10 @@
 
 import pytest
 from pydantic import BaseModel
-from support.engine import Deployment
 
 from abeyance import PauseAnswer, ToolContext, flow, script, step, tool
 from abeyance.engine.scripting import ScriptContext
+from tests.support.engine import Deployment
 
 pytestmark = pytest.mark.anyio
 LINKS: list[str] = []
@@ -37,7 +37,8 @@ ship = flow("test.ship", input=Order, steps=[step("pickup", pickup)])
 async def bench(ctx: ScriptContext, order: Order) -> Order:
     await ctx.call(note, order)
     await ctx.call(pickup, order)
-    return await ctx.call(note, order)
+    noted: Order = await ctx.call(note, order)
+    return noted
 
 
 BENCH_TOPICS = [

@@ -1,0 +1,78 @@
+"""A journal store that fails when a test says so: before it does what it was asked, or after.
+
+`before` is a store that is busy, full, read-only or gone: nothing was done. `after` is the reply that is lost
+after the commit: it was done, and nobody knows. Adapters turn what a database says into the same one error
+(design 13), so what holds here holds for each of its causes.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from abeyance.errors import StoreUnavailableError
+from abeyance.journal.store import JournalStore
+
+Moment = Literal["before", "after"]
+
+WRITES = frozenset(("append", "release", "claim", "renew"))
+READS = frozenset(("read_run", "read_record", "read_events", "find_link", "find_wait"))
+
+
+@dataclass(slots=True)
+class Fault:
+    """The `nth` call (from 1) of one of `methods` fails, and `more` calls after it."""
+
+    nth: int
+    moment: Moment
+    methods: Collection[str] = WRITES | READS
+    more: int = 0
+    seen: int = 0
+
+    @property
+    def happened(self) -> bool:
+        """Whether the call that fails came."""
+        return self.seen >= self.nth
+
+    def strikes(self, method: str) -> bool:
+        """Count a call; whether it fails."""
+        if method not in self.methods:
+            return False
+        self.seen += 1
+        return self.nth <= self.seen <= self.nth + self.more
+
+
+class FaultyStore:
+    """Hands everything on to `store`, but for what `fault` says. `calls` lists what was called."""
+
+    def __init__(self, store: JournalStore) -> None:
+        self._store = store
+        self.fault: Fault | None = None
+        self.gone = False
+        self.calls: list[str] = []
+        self.testing_only_before: Callable[[str], Awaitable[None]] | None = None
+        self.testing_only_after: Callable[[str], Awaitable[None]] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if name not in WRITES | READS:
+            return found
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await self._call(name, found, args, kwargs)
+
+        return call
+
+    async def _call(self, name: str, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.calls.append(name)
+        if self.testing_only_before is not None:
+            await self.testing_only_before(name)
+        strikes = self.fault is not None and self.fault.strikes(name)
+        moment = "before" if self.gone or self.fault is None else self.fault.moment
+        if (self.gone or strikes) and moment == "before":
+            raise StoreUnavailableError("a test says that the store can't be used")
+        done = await method(*args, **kwargs)
+        if strikes:
+            raise StoreUnavailableError("a test says that the reply is lost")
+        if self.testing_only_after is not None:
+            await self.testing_only_after(name)
+        return done
