@@ -31,15 +31,15 @@ class World(Protocol):
 class SystemWorld:
     """The machine's clock and the operating system's randomness.
 
-    `set_offset` moves `now` to the time source of a deployment, as measured at connect and every 30 s.
+    `correct` moves `now` to the time source of a deployment, as measured at connect and every 30 s.
     """
 
     def __init__(self) -> None:
         self._offset = timedelta(0)
 
-    def set_offset(self, offset: timedelta) -> None:
-        """Take `offset` as the difference between the deployment's time source and this machine."""
-        self._offset = offset
+    def correct(self, by: timedelta) -> None:
+        """The deployment's time source is `by` ahead of what `now` says."""
+        self._offset += by
 
     def now(self) -> datetime:
         """See `World.now`."""

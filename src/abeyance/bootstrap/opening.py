@@ -123,7 +123,7 @@ async def open_journal(settings: Settings, world: SystemWorld) -> JournalStore:
 
         await asyncio.to_thread(migrate, settings.database_url)
         journal = await open_postgres(settings.database_url, world)
-        world.set_offset(await journal.clock_offset())
+        world.correct(await journal.clock_offset())
         return journal
     from abeyance.journal.sqlite.store import open_sqlite
 
@@ -196,6 +196,6 @@ async def _follow_clock(stores: Stores) -> None:
     while measure is not None:
         await asyncio.sleep(_CLOCK_EVERY_S)
         try:
-            stores.world.set_offset(await measure())
+            stores.world.correct(await measure())
         except Exception:
             _log.warning("the database's clock can't be read; going on with the last offset")

@@ -115,6 +115,22 @@ class Append:
         return self.control.run_id
 
 
+def check_appends(appends: Sequence[Append]) -> None:
+    """Raise `ValueError` for a batch that can't be written: a caller's mistake, never a lost race."""
+    if len(appends) > 1 and len({append.run_id for append in appends}) != len(appends):
+        raise ValueError("a batch holds at most one append a run")
+    for append in appends:
+        run_id, first, last = append.run_id, append.expected_version + 1, append.control.version
+        if [event.version for event in append.events] != list(range(first, last + 1)):
+            raise ValueError("an append's events must lead from the expected version to the new one")
+        if not all(first <= content.version <= last for content in append.contents):
+            raise ValueError("a content belongs to an event of the same append")
+        owners = [event.run_id for event in append.events] + [content.run_id for content in append.contents]
+        owners += [wait.run_id for wait in append.waits] + [link.run_id for link in append.links]
+        if any(owner != run_id for owner in owners):
+            raise ValueError("every row of an append belongs to its run")
+
+
 class StoredRun(NamedTuple):
     """A run as one read returns it: its control row, its events in version order, its contents by version."""
 
@@ -240,7 +256,8 @@ class JournalStore(Protocol):
     """
 
     async def append(self, appends: Sequence[Append]) -> list[bool]:
-        """Write what wins; `True` for each append that did. At most one append a run in a batch.
+        """Write what wins; `True` for each append that did. A batch that `check_appends` refuses is a
+        `ValueError`. A key (of an event or a link) that is there already makes its append lose.
 
         After a connection lost during COMMIT the adapter looks the first event up by (stream, version):
         the same bytes there mean that it landed.
@@ -272,13 +289,15 @@ class JournalStore(Protocol):
         decides."""
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        """Take runs that are due, each under one of `request.lease_ids`."""
+        """Take runs that are due, each under one of `request.lease_ids`. An ended run is never taken."""
 
     async def renew(self, lease_ids: Sequence[UUID], lease_until: int) -> set[UUID]:
         """Prolong leases; returns those still held. Touches no indexed column."""
 
     async def release(self, run_id: UUID, lease_id: UUID, *, seen_version: int, due: int | None) -> None:
-        """Give a lease back without an event: `due` if the version is still `seen_version`, else due now."""
+        """Give a lease back without an event: `due` if the version is still `seen_version`, else due now; a
+        run that has ended meanwhile is due never.
+        """
 
     async def put_definition(self, digest: bytes, document: bytes) -> bool:
         """Store a definition or schema document by its SHA-256; `True` for whoever stored it first."""
@@ -292,7 +311,7 @@ class JournalStore(Protocol):
         """
 
     async def read_sealed(self, start: int, limit: int) -> list[SealedEvent]:
-        """Sealed events from index `start` on."""
+        """Sealed events from index `start` on. Those whose rows are gone are left out, so indexes may skip."""
 
     async def sealed_indexes(self, stream: UUID, versions: Sequence[int]) -> dict[int, int]:
         """The sealed indexes of those of these events that have one, by version."""
@@ -329,6 +348,9 @@ class KeyStore(Protocol):
 
     async def delete(self, key_ids: Sequence[int]) -> None:
         """Destroy keys: what they sealed can't be opened any more."""
+
+    async def rotate_epoch(self) -> int:
+        """Wrap all keys anew under a new epoch key and destroy the old one; the new epoch's number."""
 
     async def secret(self, name: str) -> bytes:
         """A 32-byte secret of the deployment (made once, by name), wrapped like the run keys."""

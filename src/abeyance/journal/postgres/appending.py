@@ -20,22 +20,6 @@ _LINK = ("bigint[]", "bytea[]", "bigint[]")
 APPEND = value_of("journal_append", *_CONTROL, *_EXPECTED, *_EVENT, *_WAIT, *_LINK)
 
 
-def check_appends(appends: Sequence[Append]) -> None:
-    """Raise `ValueError` for a batch that can't be written: a caller's mistake, never a lost race."""
-    if len(appends) > 1 and len({append.run_id for append in appends}) != len(appends):
-        raise ValueError("a batch holds at most one append a run")
-    for append in appends:
-        run_id, first, last = append.run_id, append.expected_version + 1, append.control.version
-        if [event.version for event in append.events] != list(range(first, last + 1)):
-            raise ValueError("an append's events must lead from the expected version to the new one")
-        if not all(first <= content.version <= last for content in append.contents):
-            raise ValueError("a content belongs to an event of the same append")
-        owners = [event.run_id for event in append.events] + [content.run_id for content in append.contents]
-        owners += [wait.run_id for wait in append.waits] + [link.run_id for link in append.links]
-        if any(owner != run_id for owner in owners):
-            raise ValueError("every row of an append belongs to its run")
-
-
 def columns(appends: Sequence[Append]) -> list[Any]:
     """The parameters of `APPEND`: rows turned into columns, each with its append's number from 1."""
     numbered = list(enumerate(appends, 1))

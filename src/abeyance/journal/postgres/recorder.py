@@ -28,12 +28,12 @@ from psycopg.sql import SQL
 
 from abeyance.errors import ConfigurationError
 from abeyance.journal.postgres import sealing
-from abeyance.journal.postgres.appending import APPEND, check_appends, columns
+from abeyance.journal.postgres.appending import APPEND, columns
 from abeyance.journal.postgres.connecting import read_rows
 from abeyance.journal.postgres.migrations import JOURNAL
 from abeyance.journal.postgres.sealing import Result
 from abeyance.journal.postgres.wire import Statement, value_of
-from abeyance.journal.store import Append, SealedEvent
+from abeyance.journal.store import Append, SealedEvent, check_appends
 
 # The library silences psycopg's loggers when it is imported. That is not its decision.
 _LOGGERS = [logging.getLogger(name) for name in ("psycopg", "psycopg.pool")]

@@ -17,7 +17,7 @@ from psycopg.errors import UniqueViolation
 
 from abeyance.errors import StoreUnavailableError, VerificationError
 from abeyance.journal.postgres import lookup, reading, sealing
-from abeyance.journal.postgres.appending import APPEND, check_appends, columns
+from abeyance.journal.postgres.appending import APPEND, columns
 from abeyance.journal.postgres.clock import DatabaseClock
 from abeyance.journal.postgres.connecting import PROBE, open_connection, open_session, read_rows
 from abeyance.journal.postgres.failures import ConnectionLostError
@@ -37,6 +37,7 @@ from abeyance.journal.store import (
     SealedEvent,
     StoredRun,
     StoredWait,
+    check_appends,
 )
 from abeyance.world import World, from_micros
 

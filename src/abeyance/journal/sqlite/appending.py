@@ -50,26 +50,6 @@ _NEWEST_VERSION = (
 )
 
 
-def check_appends(appends: Sequence[Append]) -> None:
-    """Raise `ValueError` for a batch that no store could write: the caller's mistake, never a lost race."""
-    if len({append.run_id for append in appends}) != len(appends):
-        raise ValueError("a batch holds at most one append a run")
-    for append in appends:
-        first, last = append.expected_version + 1, append.control.version
-        if [event.version for event in append.events] != list(range(first, last + 1)):
-            raise ValueError("an append's events must lead from the expected version to the new one")
-        if not all(first <= content.version <= last for content in append.contents):
-            raise ValueError("a content belongs to an event of the same append")
-        if _foreign_rows(append):
-            raise ValueError("every row of an append belongs to its run")
-
-
-def _foreign_rows(append: Append) -> bool:
-    named = {row.run_id for row in append.events} | {row.run_id for row in append.contents}
-    named |= {row.run_id for row in append.waits} | {row.run_id for row in append.links}
-    return not named <= {append.run_id}
-
-
 def write_append(cursor: sqlite3.Cursor, append: Append) -> list[int] | None:
     """Write the append if it wins: the rowids of its events. `None` if it lost; then it left nothing."""
     cursor.execute("SAVEPOINT append")

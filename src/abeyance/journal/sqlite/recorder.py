@@ -33,7 +33,7 @@ from eventsourcing.utils import Environment, EnvType
 from abeyance.journal.sqlite import appending, sealing
 from abeyance.journal.sqlite.connection import create_file, open_connection
 from abeyance.journal.sqlite.schema import JOURNAL
-from abeyance.journal.store import Append, EventRow, SealedEvent
+from abeyance.journal.store import Append, EventRow, SealedEvent, check_appends
 
 _PAGE = 512
 
@@ -99,7 +99,7 @@ class JournalSQLiteRecorder(SQLiteApplicationRecorder):
 
     def insert_appends(self, appends: Sequence[Append]) -> list[bool]:
         """Write those that win in one transaction; `True` for each that did."""
-        appending.check_appends(appends)
+        check_appends(appends)
         with self.datastore.transaction(commit=True) as cursor:
             return appending.write_appends(cursor.sqlite_cursor, appends)
 
@@ -153,7 +153,7 @@ class JournalSQLiteRecorder(SQLiteApplicationRecorder):
 
 
 def _insert_appends(cursor: sqlite3.Cursor, events: list[EventRow], appends: Sequence[Append]) -> list[int]:
-    appending.check_appends(appends)
+    check_appends(appends)
     if events != [event for append in appends for event in append.events]:
         raise ProgrammingError("the stored events must be those of the appends, in their order")
     rowids: list[int] = []

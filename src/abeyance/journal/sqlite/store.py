@@ -33,6 +33,7 @@ from abeyance.journal.store import (
     SealedEvent,
     StoredRun,
     StoredWait,
+    check_appends,
 )
 from abeyance.world import World, to_micros
 
@@ -66,7 +67,7 @@ class SQLiteJournalStore:
     async def append(self, appends: Sequence[Append]) -> list[bool]:
         """See `JournalStore.append`. Raises `ValueError` for a batch that no store could write."""
         batch = tuple(appends)
-        appending.check_appends(batch)
+        check_appends(batch)
         if not batch:
             return []
         return await self._writer.run(partial(appending.write_appends, appends=batch))
