@@ -1,8 +1,8 @@
 """Batches of appends that form by themselves.
 
-While `in_flight` batches are on their way to the store, appends that come wait, and go together as the next batch:
-one statement and one commit for as many runs as are ready by then. Nothing ever waits for a batch to fill, so a lone
-append is sent at once. Each append still wins or loses by itself.
+While `in_flight` batches are on their way to the store, appends that come wait, and go together as the next
+batch: one statement and one commit for as many runs as are ready by then. Nothing ever waits for a batch to
+fill, so a lone append is sent at once. Each append still wins or loses by itself.
 """
 
 import asyncio

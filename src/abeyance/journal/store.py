@@ -311,7 +311,8 @@ class JournalStore(Protocol):
         """
 
     async def read_sealed(self, start: int, limit: int) -> list[SealedEvent]:
-        """Sealed events from index `start` on. Those whose rows are gone are left out, so indexes may skip."""
+        """Sealed events from index `start` on. Those whose rows are gone are left out, so indexes may
+        skip."""
 
     async def sealed_indexes(self, stream: UUID, versions: Sequence[int]) -> dict[int, int]:
         """The sealed indexes of those of these events that have one, by version."""
