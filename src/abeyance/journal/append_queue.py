@@ -7,6 +7,7 @@ fill, so a lone append is sent at once. Each append still wins or loses by itsel
 
 import asyncio
 from collections import deque
+from uuid import UUID
 
 from abeyance.journal.store import Append, JournalStore
 
@@ -44,7 +45,9 @@ class AppendQueue:
 
     def _next_batch(self) -> list[tuple[Append, "asyncio.Future[bool]"]]:
         """The oldest appends, at most one of each run: the store takes no two."""
-        batch, runs, left = [], set(), []
+        batch: list[tuple[Append, asyncio.Future[bool]]] = []
+        left: list[tuple[Append, asyncio.Future[bool]]] = []
+        runs: set[UUID] = set()
         while self._waiting and len(batch) < MOST_IN_A_BATCH:
             each = self._waiting.popleft()
             if each[0].run_id in runs:
