@@ -78,6 +78,12 @@ class Deployment:
                 f"UPDATE journal_events SET {column} = $1 WHERE {which}", (value, stored_id, version)
             )
 
+    async def damage_contents(self, blob: bytes) -> None:
+        """Put these bytes in place of every sealed content."""
+        on_sqlite = isinstance(self.journal, SQLiteJournalStore)
+        held = "contents SET blob" if on_sqlite else "journal_events SET content"
+        await self.damage(f"UPDATE {held} = $1", (blob,))
+
 
 Open = Callable[[], Awaitable[Deployment]]
 

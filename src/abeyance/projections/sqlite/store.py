@@ -48,7 +48,7 @@ class SQLiteReadModels:
 
     async def begin(self, model: str) -> Place:
         """See `ReadModelStore.begin`."""
-        return await self._store.write(partial(_new_place, model=model, live=False))
+        return await self._store.write(partial(_begin, model=model))
 
     async def swap(self, model: str, generation: int) -> bool:
         """See `ReadModelStore.swap`."""
@@ -87,6 +87,11 @@ async def open_sqlite_read_models(store: SQLiteJournalStore) -> SQLiteReadModels
 def _first_place(cursor: sqlite3.Cursor, model: str) -> Place:
     row = cursor.execute(_SELECT_PLACE, (model,)).fetchone()
     return Place(*row) if row is not None else _new_place(cursor, model, live=True)
+
+
+def _begin(cursor: sqlite3.Cursor, model: str) -> Place:
+    _first_place(cursor, model)
+    return _new_place(cursor, model, live=False)
 
 
 def _new_place(cursor: sqlite3.Cursor, model: str, live: bool) -> Place:
