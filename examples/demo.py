@@ -1,8 +1,9 @@
 """The main job, end to end, on this machine: `make demo`.
 
-Starts a server on an empty SQLite store, starts a run over HTTP, lets another process ("the carrier") answer at
-the link that the tool handed out, prints the run's journal, verifies every event, and shows that one flipped byte in
-a copy of the store is found. Everything lies in a temporary folder and ends with this program.
+Starts a server on an empty SQLite store, starts a run over HTTP, lets another process ("the carrier")
+answer at the link that the tool handed out, prints the run's journal, verifies every event, and shows that
+one flipped byte in a copy of the store is found. Everything lies in a temporary folder and ends with this
+program.
 """
 
 import json
@@ -14,16 +15,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 SHOP = Path(__file__).parent / "shop"
 CARRIER = """
 import json, sys, urllib.request
 asked = json.loads(open(sys.argv[1]).readlines()[-1])
 answer = json.dumps({"pickupId": "pk_7", "pickupAt": "2026-12-01T09:00:00Z"}).encode()
-request = urllib.request.Request(asked["callbackUrl"], answer, {"Content-Type": "application/json"}, method="POST")
+headers = {"Content-Type": "application/json"}
+request = urllib.request.Request(asked["callbackUrl"], answer, headers, method="POST")
 with urllib.request.urlopen(request) as reply:
     print(f"the carrier posted its answer: HTTP {reply.status} {reply.read().decode()}")
 """
@@ -36,9 +39,10 @@ def main() -> None:
         run_id = _run_the_main_job(home)
         _verify(home, run_id)
     _say("That was it. What to try next")
-    print("  cd examples/shop && ../../.venv/bin/abeyance dev     serve this pack, and then, in another terminal there:")
-    print("  ../../.venv/bin/abeyance runs start --flow=shop.ship-order --input='{\"orderId\":\"ord_1001\"}'")
-    print("  docs/quickstart.md                                    your own tool that pauses, in a project of your own")
+    print("* cd examples/shop && ../../.venv/bin/abeyance dev")
+    print("  serves this pack; then, in another terminal there:")
+    print('  ../../.venv/bin/abeyance runs start --flow=shop.ship-order --input=\'{"orderId":"ord_1001"}\'')
+    print("* docs/quickstart.md: your own tool that pauses, in a project of your own")
 
 
 def _run_the_main_job(home: Path) -> str:
@@ -119,7 +123,9 @@ def _abeyance(home: Path, *words: str, data: Path | None = None, code: int = 0, 
     done = subprocess.run(
         command, cwd=SHOP, env=_environment(home, data), stdout=None if show else subprocess.PIPE, text=True
     )
-    _expect(done.returncode == code, f"abeyance {' '.join(words[:2])} exits with {code}, not {done.returncode}")
+    _expect(
+        done.returncode == code, f"abeyance {' '.join(words[:2])} exits with {code}, not {done.returncode}"
+    )
     return None if show else json.loads(done.stdout)
 
 

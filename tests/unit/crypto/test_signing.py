@@ -1,5 +1,7 @@
-"""Keys and DSSE signatures: the vectors of the audit specification, and openssl as a second implementation."""
+"""Keys and DSSE signatures: the vectors of the audit specification, and openssl as a second
+implementation."""
 
+import base64
 import subprocess
 from pathlib import Path
 
@@ -37,8 +39,6 @@ class TestFileSigner:
     def test_signature_of_the_specification_s_sample_is_the_specified_one(self) -> None:
         """The sample log's event 3, signed by the event key, gives the published signature."""
         signature = FileSigner.from_seed(EVENT_SEED).sign(pae(COMPLETED))
-
-        import base64
 
         expected = "9TK+tyxibG4ssY5eslL9NnAPzdP/yi4MumromRilOxwR+tt/lcnUHFcqWdldyFPi+1hQlhVkShpU2IH5udR0Cw=="
         assert expected == base64.b64encode(signature).decode()
