@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
-from abeyance.journal.store import EventRow, SealedEvent
+from abeyance.journal.store import Control, EventRow, LinkRow, SealedEvent, WaitRow
 from abeyance.projections.read_models import Place, RunsChanges
+from tests.unit.projections.histories import Written
 
 RUN = UUID(int=7)
 
@@ -82,3 +83,47 @@ class MemoryModel:
         self.versions += [sealed.event.version for sealed in batch]
         self.store.places[self.name] = place._replace(position=position)
         return True
+
+
+class MemorySnapshot:
+    """A snapshot of runs as their authors wrote them, of which nothing is sealed or followed."""
+
+    def __init__(self, runs: Sequence[Written]) -> None:
+        self.runs = {written.events[0].run_id: written for written in runs}
+
+    async def streams(self, after: UUID | None, limit: int) -> list[UUID]:
+        return [run for run in sorted(self.runs) if after is None or run > after][:limit]
+
+    async def events(self, stream: UUID, *, after: int, limit: int) -> list[EventRow]:
+        return [row for row in self.runs[stream].events if row.version > after][:limit]
+
+    async def controls(self, run_ids: Sequence[UUID]) -> list[Control]:
+        found = [self.runs[run_id].control for run_id in run_ids]
+        return [control for control in found if control is not None]
+
+    async def waits(self, run_ids: Sequence[UUID]) -> list[WaitRow]:
+        return [wait for run_id in run_ids for wait in self.runs[run_id].waits.values()]
+
+    async def links(self, digests: Sequence[bytes]) -> list[LinkRow]:
+        return [link for link in self._links() if link.digest in digests]
+
+    async def links_after(self, digest: bytes, limit: int) -> list[LinkRow]:
+        return sorted(link for link in self._links() if link.digest > digest)[:limit]
+
+    async def count_links(self) -> int:
+        return len(self._links())
+
+    async def sealed_size(self) -> int:
+        return 0
+
+    async def read_sealed(self, start: int, limit: int) -> list[SealedEvent]:
+        return []
+
+    async def sealed_indexes(self, stream: UUID, versions: Sequence[int]) -> dict[int, int]:
+        return {}
+
+    async def select(self, text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        return []
+
+    def _links(self) -> list[LinkRow]:
+        return [link for written in self.runs.values() for link in written.links.values()]
