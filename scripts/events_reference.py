@@ -42,8 +42,8 @@ Topics and fields are stored for ever. What a person said (inputs, outputs, answ
 `data`: the event holds a [commitment](#content-reference) to it, and the vault holds it encrypted, by the
 event's version.
 
-The texts that do stand in `data`, and so stay for ever, are ids of definitions, steps and workspaces, names of
-waits, labels, and lines of code as `module:number`. Put no personal data there.
+The texts that do stand in `data`, and so stay for ever, are ids of definitions, steps and workspaces, names
+of waits, labels, and lines of code as `module:number`. Put no personal data there.
 """
 
 KINDS = {

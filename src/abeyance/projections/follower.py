@@ -18,9 +18,9 @@ from abeyance.projections.read_models import Place, ReadModel, ReadModelStore
 
 _log = logging.getLogger("abeyance.follower")
 
-BATCH = 500
+BATCH = 250
 LEASE_S = 5.0
-BUSY_S = 0.05
+BUSY_S = 0.1
 IDLE_S = 1.0
 
 

@@ -6,6 +6,7 @@ Newest first is by run id: a UUIDv7 begins with the millisecond in which it was 
 
 import base64
 import binascii
+import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from abeyance.errors import HistoryDamagedError, InvalidCursorError
+from abeyance.errors import HistoryDamagedError, InvalidCursorError, UnknownEventError
 from abeyance.journal import events as e
+from abeyance.journal.body import BODY_VERSION, parse_body
 from abeyance.journal.envelope import EventCodec
 from abeyance.journal.store import EventRow, SealedEvent
 from abeyance.projections.read_models import (
@@ -43,6 +45,8 @@ STATUS_AFTER: Mapping[str, str] = {
 OTHER_TOPICS = frozenset(
     kind.topic for kind in (e.LogOpened, e.KeyAdded, e.DefinitionRecorded, e.WorkspaceCreated)
 )
+
+_RUN_TOPICS = frozenset(e.EVENT_TYPES) - OTHER_TOPICS
 
 _LIVE = "(SELECT generation FROM read_models WHERE name = 'runs' AND live)"
 _FROM_RUNS = f"SELECT r.run_id FROM runs_list AS r WHERE r.generation = {_LIVE}"
@@ -93,46 +97,47 @@ def runs_changes(events: Iterable[EventRow], codec: EventCodec) -> RunsChanges:
     An event that is damaged makes no row and is left to verification; the runs after it are listed.
     """
     new: dict[UUID, NewRun] = {}
-    changed: dict[UUID, ChangedRun] = {}
+    newest: dict[UUID, EventRow] = {}
     for row in events:
-        status = _status_after(row, codec)
-        if status is None:
-            continue
-        if row.topic == e.Started.topic:
+        topic = row.topic
+        if topic == e.Started.topic:
             started = _new_run(row, codec)
             if started is not None:
                 new[row.run_id] = started
-        elif row.run_id in new:
-            new[row.run_id] = new[row.run_id]._replace(version=row.version, status=status)
+        elif topic in _RUN_TOPICS or _is_newer(row, codec):
+            newest[row.run_id] = row
+    changed = []
+    for run_id, row in newest.items():
+        change = ChangedRun(run_id, row.version, STATUS_AFTER.get(row.topic, "running"))
+        if run_id in new:
+            new[run_id] = new[run_id]._replace(version=change.version, status=change.status)
         else:
-            changed[row.run_id] = ChangedRun(row.run_id, row.version, status)
-    return RunsChanges(list(new.values()), list(changed.values()))
+            changed.append(change)
+    return RunsChanges(list(new.values()), changed)
 
 
-def _status_after(row: EventRow, codec: EventCodec) -> str | None:
-    """The run's status after this event; `None` if it isn't a run's. An unknown topic stops the follower."""
-    if row.topic in OTHER_TOPICS:
-        return None
-    if row.topic not in e.EVENT_TYPES:
+def _is_newer(row: EventRow, codec: EventCodec) -> bool:
+    """Never true: another stream's event or a damaged one is passed over, a newer release's is raised."""
+    if row.topic not in OTHER_TOPICS:
         try:
             codec.open(row)
         except HistoryDamagedError as error:
             _log.error("the list of runs passes over a damaged event: %s", error)
-            return None
-    return STATUS_AFTER.get(row.topic, "running")
+    return False
 
 
 def _new_run(row: EventRow, codec: EventCodec) -> NewRun | None:
+    """The row of a new run. Its body is read, not checked: verification does that, a list needs it fast."""
     try:
-        recorded = codec.open(row)
-    except HistoryDamagedError as error:
-        _log.error("the list of runs leaves out a run whose first event is damaged: %s", error)
+        body = parse_body(codec.plain(row))
+        if body.v != BODY_VERSION:
+            raise UnknownEventError(body.topic, body.v)
+        data = json.loads(body.data)
+        definition, labels = str(data["definition"]["id"]), dict(data.get("labels") or {})
+    except (HistoryDamagedError, ValueError, TypeError, KeyError):
+        _log.error("the list leaves out run %s, whose first event is damaged", row.run_id)
         return None
-    started = recorded.event
-    if not isinstance(started, e.Started):
-        return None
-    labels = started.labels or {}
-    return NewRun(row.run_id, to_micros(recorded.at), 1, "pending", started.definition.id, labels)
+    return NewRun(row.run_id, to_micros(body.at), 1, "pending", definition, labels)
 
 
 def query_of(wanted: RunsFilter, before: UUID | None, limit: int) -> tuple[str, list[Any]]:

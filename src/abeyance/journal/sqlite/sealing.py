@@ -122,9 +122,15 @@ def _read_tile(cursor: sqlite3.Cursor, start: int, end: int) -> list[SealedEvent
     rows = cursor.execute(SELECT_TILE_EVENTS, (first + offset, len(wanted))).fetchall()
     if [_key(row) for row in rows] != wanted:
         rows = cursor.execute(SELECT_TILE_EVENTS, (first, size)).fetchall()
-    events = {_key(row): EventRow(UUID(row[0]), *row[1:]) for row in rows}
-    places = enumerate(wanted, start=start)
-    return [SealedEvent(index, events[entry]) for index, entry in places if entry in events]
+        by_key = {_key(row): row for row in rows}
+        places = [(start + place, by_key[entry]) for place, entry in enumerate(wanted) if entry in by_key]
+    else:
+        places = list(enumerate(rows, start=start))
+    streams = {stream: UUID(stream) for stream in {row[0] for _, row in places}}
+    return [
+        SealedEvent(index, EventRow(streams[stream], version, topic, state))
+        for index, (stream, version, topic, state) in places
+    ]
 
 
 def _key(row: tuple[Any, ...]) -> tuple[bytes, int]:

@@ -32,7 +32,7 @@ CREATE TABLE runs_list (
     definition text NOT NULL,
     PRIMARY KEY (generation, run_id)
 ) WITH (
-    fillfactor = 85,
+    fillfactor = 90,
     autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_scale_factor = 0.05
 );
