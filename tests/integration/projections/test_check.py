@@ -126,23 +126,28 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("change", "named"), CHANGES)
-async def test_a_changed_row_is_found(
-    deployment: Deployment, change: str, named: tuple[str, str, str]
-) -> None:
-    author = begin(UUID(int=50), {"order": "1"}).play("call", "pause 1", "suspend")
-    await deployment.write(author)
-    await deployment.write(run(51, {"order": "2"}))
+async def test_every_changed_row_is_found(deployment: Deployment) -> None:
+    """One change after the other, each to a run of its own: each is named, and nothing else."""
+    authors = [
+        begin(UUID(int=50 + place), {"order": str(place)}).play("call", "pause 1", "suspend")
+        for place in range(len(CHANGES))
+    ]
+    for author in authors:
+        await deployment.write(author)
     await deployment.follower.catch_up()
-    assert set() == await drift(deployment)
+    before = await drift(deployment)
+    expected, found = [], []
+    for author, (change, (model, row, column)) in zip(authors, CHANGES, strict=True):
+        if "sqlite" in type(deployment.journal).__module__:
+            change = change.replace("run_id::text::bytea", "run_id")
+        await deployment.damage(change, (author.run_id,))
+        after = await drift(deployment)
+        digest = next(iter(author.written.links)).hex()
+        expected.append((change, {(model, author.run_id.int, row.replace("LINK", digest), column)}))
+        found.append((change, after - before))
+        before = after
 
-    if "sqlite" in type(deployment.journal).__module__:
-        change = change.replace("run_id::text::bytea", "run_id")
-    await deployment.damage(change, (author.run_id,))
-
-    model, row, column = named
-    digest = next(iter(author.written.links)).hex()
-    assert {(model, 50, row.replace("LINK", digest), column)} == await drift(deployment)
+    assert expected == found
 
 
 class TestDamagedRows:
