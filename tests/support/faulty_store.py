@@ -42,14 +42,19 @@ class Fault:
 
 
 class FaultyStore:
-    """Hands everything on to `store`, but for what `fault` says. `calls` lists what was called."""
+    """Hands everything on to `store`, but for what `fault` says. `calls` lists what was called.
+
+    `gone`: every call fails. `loses`: every append loses.
+    """
 
     def __init__(self, store: JournalStore) -> None:
         self._store = store
         self.fault: Fault | None = None
         self.gone = False
+        self.loses = False
         self.calls: list[str] = []
         self.testing_only_before: Callable[[str], Awaitable[None]] | None = None
+        """Called with the method's name; `testing_only_after` with ` got` behind it if there was a result."""
         self.testing_only_after: Callable[[str], Awaitable[None]] | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -70,9 +75,11 @@ class FaultyStore:
         moment = "before" if self.gone or self.fault is None else self.fault.moment
         if (self.gone or strikes) and moment == "before":
             raise StoreUnavailableError("a test says that the store can't be used")
+        if self.loses and name == "append":
+            return [False for _ in args[0]]
         done = await method(*args, **kwargs)
         if strikes:
             raise StoreUnavailableError("a test says that the reply is lost")
         if self.testing_only_after is not None:
-            await self.testing_only_after(name)
+            await self.testing_only_after(f"{name} got" if done else name)
         return done

@@ -107,11 +107,12 @@ class Acceptor:
         check = self._checks.at_hand(opening.tool) if isinstance(opening, CallStarted) else None
         if open_wait is None or check is None:
             raise _ByRowsError
+        # A refusal isn't put to the test by an append, and what is at hand may be old: the rows refuse.
         if open_wait.row.due is not None and turn.now >= open_wait.row.due:
-            raise WaitTokenClosedError("timed-out")
+            raise _ByRowsError
         if open_wait.held is not None and open_wait.row.answer is not None:
             if turn.session.contents(open_wait.row.answer) != value:
-                raise WaitTokenClosedError("answered")
+                raise _ByRowsError
             return
         check.refuse_unfit(value)
         decisions.take_answer(turn, wait.wait_id, value, by=wait.by)
@@ -138,13 +139,21 @@ class Acceptor:
             raise HistoryDamagedError("a wait token was opened by another event", where=str(row.run_id))
         (await self._checks.of(opening.tool)).refuse_unfit(value)
         key = await executor.keys.get(stored.control.key_id)
-        lease = executor.new_lease() if executor.has_room() else None
+        mine = executor.has_room() and executor.has_code(stored.control.definition)
+        lease = executor.new_lease() if mine else None
         append = append_of_answer(
             executor.desk, stored, wait_id=wait.wait_id, answer=value, by=wait.by, key=key, lease=lease
         )
-        if not await self._append(append):
+        taken = lease is not None and append.control.lease_id == lease.id
+        try:
+            won = await self._append(append)
+        except StoreUnavailableError:
+            if lease is not None and taken:
+                executor.perhaps_go_on(row.run_id, lease)
+            raise
+        if not won:
             return False
-        if lease is not None and append.control.lease_id == lease.id:
+        if lease is not None and taken:
             executor.go_on(row.run_id, lease)
         else:
             executor.hint(row.run_id)

@@ -19,7 +19,7 @@ from abeyance.engine import decisions
 from abeyance.engine.effects import Workshop, context_of, perform
 from abeyance.engine.tool_context import ToolContext
 from abeyance.engine.turn import Effect, Session, Turn, digest16
-from abeyance.errors import ConflictError, RefusedError, StoreUnavailableError
+from abeyance.errors import ConflictError, HistoryDamagedError, RefusedError, StoreUnavailableError
 from abeyance.journal.batch import Lease
 from abeyance.journal.store import Append
 
@@ -30,8 +30,10 @@ Barrier = Callable[[str, UUID], Awaitable[None]]
 """
 
 _log = logging.getLogger("abeyance.runs")
-_LONGEST_TIMER_S = 3600.0
-_RETRY_STORE_S = 0.5
+_LONGEST_TIMER_S = 60.0
+_FIRST_RETRY_S = 0.25
+_LONGEST_RETRY_S = 5.0
+_MOST_LOSSES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,10 @@ class Host(Protocol):
 
     workshop: Workshop
     testing_only_barrier: Barrier | None
+
+    @property
+    def draining(self) -> bool:
+        """Whether this process stops: nothing new begins here."""
 
     async def append(self, append: Append) -> bool:
         """Write; whether it won."""
@@ -84,19 +90,36 @@ class Actor:
         self._pump: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
+        self._retry: asyncio.TimerHandle | None = None
+        self._retry_s = _FIRST_RETRY_S
+        self._losses = 0
+        self._old = False
+        self._perhaps: Lease | None = None
         self.lease: Lease | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether anything is under way: a turn, a handler, a command that waits."""
-        return bool(self._inbox or self._running or (self._pump is not None and not self._pump.done()))
+        """Whether anything is under way: a turn, a handler, a command that waits, another try."""
+        return bool(self._inbox or self._running or self._retry is not None or self._deciding)
+
+    @property
+    def waits_beside_work(self) -> bool:
+        """Whether another process may take an answer that this one, busy with a handler, would miss."""
+        state = None if self.session is None else self.session.state
+        if state is None or not self._running:
+            return False
+        return any(wait.row.call_key and wait.row.state == "waiting" for wait in state.waits.values())
+
+    @property
+    def _deciding(self) -> bool:
+        return self._pump is not None and not self._pump.done()
 
     @property
     def settled(self) -> bool:
         """Whether the run waits or has ended, as far as this process knows, with nothing under way."""
         session = self.session
         state = None if session is None else session.state
-        deciding = self._inbox or (self._pump is not None and not self._pump.done())
+        deciding = self._inbox or self._deciding
         return not deciding and state is not None and (state.ended or state.status == "suspended")
 
     def post(self, decide: Decide) -> None:
@@ -122,9 +145,12 @@ class Actor:
     def claimed(self, lease: Lease) -> None:
         """The agenda gave the run to this process, under `lease`."""
         self.hold(lease)
-        session = self.session
-        if session is not None and session.seen is not None:
-            session.seen = session.seen._replace(lease_id=lease.id)
+        self._old = True  # whoever made the run due may have written to it: read it again
+
+    def look_again(self) -> None:
+        """Somebody else wrote to the run: read it again and go on with what is true now."""
+        self._old = True
+        self.post(_as_it_is)
 
     def hold(self, lease: Lease | None) -> None:
         """The run is held under `lease` from now on, or by nobody here."""
@@ -138,13 +164,14 @@ class Actor:
 
     async def drain(self, seconds: float) -> None:
         """Let running calls end within `seconds`, then give those back that haven't."""
+        self._stop_timer()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
         unfinished = [op for op, context in self._running.items() if context is not None]
         for context in self._running.values():
             if context is not None:
                 context.cancel()
-        if unfinished and self.session is not None:
+        if unfinished or self.busy:
             try:
                 await self.submit(lambda turn: decisions.give_back(turn, unfinished))
             except (ConflictError, StoreUnavailableError, RefusedError):
@@ -154,10 +181,9 @@ class Actor:
 
     def close(self) -> None:
         """Forget the run in this process."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self.session is not None:
-            self.session.close()
+        self._stop_timer()
+        self._stop_retry()
+        self.forget_session()
         self._wake_waiters()
 
     def _enqueue(self, command: Command) -> None:
@@ -166,7 +192,11 @@ class Actor:
                 command.reply.set_exception(ConflictError("the run is held by another process"))
             return
         self._inbox.append(command)
-        if self._pump is None or self._pump.done():
+        self._go()
+
+    def _go(self) -> None:
+        if not self._deciding:
+            self._stop_retry()
             self._pump = asyncio.get_running_loop().create_task(self._work())
 
     async def _work(self) -> None:
@@ -183,17 +213,33 @@ class Actor:
             self._rest()
 
     def _store_gone(self, error: StoreUnavailableError) -> None:
-        """Refuse who waits for a reply; keep what handlers did, and read the run again before going on."""
-        self._refuse(error)
-        self._forget_session()
-        if self._inbox:
-            asyncio.get_running_loop().call_later(_RETRY_STORE_S, self._resume)
+        """Refuse who waits for a reply; keep what handlers did, and read the run again before going on.
 
-    def _resume(self) -> None:
-        if self._inbox and not self.lost and (self._pump is None or self._pump.done()):
-            self._pump = asyncio.get_running_loop().create_task(self._work())
+        What was sent may be stored, with the lease in it: whoever may hold the run looks.
+        """
+        self._refuse(error)
+        self.forget_session()
+        if self.lost or not (self._inbox or self.lease or self._perhaps):
+            return
+        if not self._inbox:
+            self._inbox.append(Command(_as_it_is))
+        self._retry = asyncio.get_running_loop().call_later(self._retry_s, self._go_again)
+        self._retry_s = min(self._retry_s * 2, _LONGEST_RETRY_S)
+
+    def _go_again(self) -> None:
+        self._retry = None
+        if self._inbox and not self.lost:
+            self._go()
+
+    def _stop_retry(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
 
     async def _turn(self) -> None:
+        if self._old:
+            self.forget_session()
+            self._old = False
         session = self.session
         if session is None:
             session = await self._reload()
@@ -208,12 +254,15 @@ class Actor:
             append = turn.batch.append(
                 seen=session.seen, lease=lease, definition=digest16(session.definition)
             )
+            self._perhaps = lease
             won = await self._append(append)
+            self._perhaps = None
             if self.lost:
                 return
             if not won:
-                self._forget_session()
+                self._lose()
                 return
+            self._losses, self._retry_s = 0, _FIRST_RETRY_S
             session.seen = append.control
             self.hold(lease)
         for _ in commands:
@@ -223,6 +272,13 @@ class Actor:
                 error = refused.get(id(command))
                 command.reply.set_exception(error) if error else command.reply.set_result(None)
         await self._after(turn)
+
+    def _lose(self) -> None:
+        """Something else came first: read and decide again. Rows that no event explains always come first."""
+        self.forget_session()
+        self._losses += 1
+        if self._losses >= _MOST_LOSSES:
+            raise HistoryDamagedError("every append loses: its rows and its events differ", str(self.run_id))
 
     async def _append(self, append: Append) -> bool:
         topics = ",".join(row.topic for row in append.events)
@@ -244,11 +300,15 @@ class Actor:
                 if command.reply is None:
                     raise
                 refused[id(command)] = error
-        decisions.settle(turn)
+        if not self._host.draining:  # else what follows begins elsewhere
+            decisions.recover(turn)
+            decisions.settle(turn)
         return refused
 
     def _lease_after(self, turn: Turn) -> Lease | None:
         if turn.state.ended or (turn.state.status == "suspended" and not turn.effects):
+            return None
+        if self.lease is None and self._host.draining:
             return None
         return self.lease or self._host.new_lease()
 
@@ -283,21 +343,32 @@ class Actor:
         except asyncio.CancelledError:
             self._running.pop(effect.op, None)
             raise
+        except Exception as error:
+            _log.exception("run %s: a call broke outside its handler", self.run_id)
+            self._abort(error)
+            self._rest()
+            return
         if self._running.get(effect.op) is context:
             self._running.pop(effect.op)
         if not self.lost:
             self.post(decide)
 
     def _set_timer(self, turn: Turn) -> None:
-        """Fire the run's own nearest deadline here; the agenda finds it anyway."""
+        """Fire the run's own nearest deadline here: while this process holds the run, nobody else can.
+
+        A far one is looked at again and again, since the clock that it is judged by may be set.
+        """
+        self._stop_timer()
+        if turn.state.ended or self._host.draining:
+            return
+        delay = max(0.0, (turn.state.next_deadline() - turn.now) / 1e6)
+        timer = asyncio.get_running_loop().call_later
+        self._timer = timer(min(delay, _LONGEST_TIMER_S), self.post, decisions.fire_deadlines)
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if turn.state.ended:
-            return
-        delay = max(0.0, (turn.state.next_deadline() - turn.now) / 1e6)
-        if delay < _LONGEST_TIMER_S:
-            self._timer = asyncio.get_running_loop().call_later(delay, self.post, decisions.fire_deadlines)
 
     async def _reload(self) -> Session | None:
         session = await self._host.load(self.run_id)
@@ -305,6 +376,9 @@ class Actor:
         if session is None or seen is None:
             self._abort(ConflictError("the run can't be gone on with here"))
             return None
+        perhaps, self._perhaps = self._perhaps, None
+        if perhaps is not None and seen.lease_id == perhaps.id:
+            self.hold(perhaps)  # the append landed whose reply was lost
         mine = None if self.lease is None else self.lease.id
         if seen.lease_id != mine:
             session.close()
@@ -313,7 +387,8 @@ class Actor:
         self.session = session
         return session
 
-    def _forget_session(self) -> None:
+    def forget_session(self) -> None:
+        """Drop what is known of the run: the next command reads it again."""
         if self.session is not None:
             self.session.close()
             self.session = None
@@ -329,11 +404,12 @@ class Actor:
         self.lost = True
         self._refuse(error)
         self._inbox.clear()
+        self._stop_retry()
         for context in self._running.values():
             if context is not None:
                 context.cancel()
         self._running.clear()
-        self._forget_session()
+        self.forget_session()
 
     def _rest(self) -> None:
         if self.settled or self.lost:
@@ -346,3 +422,7 @@ class Actor:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+
+def _as_it_is(turn: Turn) -> None:
+    """Nothing happened; go on with what is stored."""

@@ -276,9 +276,10 @@ def _fire(turn: Turn, key: str, op: str) -> None:
 
 def recover(turn: Turn) -> None:
     """Run again the calls whose worker was lost: at most five runs in all, with fresh links to the same
-    wait."""
+    wait. A call is lost that is under way by the journal and not here, nor begins in this turn."""
+    here = {*turn.session.running, *(effect.op for effect in turn.effects)}
     for call in list(turn.state.calls.values()):
-        if call.phase not in ("running", "drained") or call.op in turn.session.running:
+        if call.phase not in ("running", "drained") or call.op in here:
             continue
         request = turn.session.driver.request(call.op)
         if call.op in turn.state.abandoned or not isinstance(request, CallRequest):

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor as Threads
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from abeyance.engine import decisions
@@ -64,10 +65,28 @@ async def _run_step(request: StepRequest, threads: Threads) -> CallOutput | Call
         if inspect.iscoroutinefunction(request.run):
             value = await request.run()
         else:
-            value = await asyncio.get_running_loop().run_in_executor(threads, request.run)
+            value = await asyncio.get_running_loop().run_in_executor(threads, _run_plain, request.run)
+            if isinstance(value, _Broke):
+                raise value.error
             if inspect.isawaitable(value):
                 value = await value
         return CallOutput(canonical.encode(value))
-    except (Exception, SystemExit, KeyboardInterrupt) as error:
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise  # this process stops; else the function raised it
         _log.warning("step %s at %s failed: %s", request.name, request.line, type(error).__name__)
         return CallFailure("handler-error", f"{type(error).__name__}: {error}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Broke:
+    error: BaseException
+
+
+def _run_plain(run: Callable[[], Any]) -> Any:
+    """What `run` returned, or raised: a `StopIteration` could not leave its thread by itself."""
+    try:
+        return run()
+    except BaseException as error:
+        return _Broke(error)

@@ -24,7 +24,6 @@ from abeyance.engine.keyring import KeyRing
 from abeyance.engine.parking import LOOK_AGAIN_MICROS, park_damaged, park_mismatch, put_back
 from abeyance.engine.turn import Session, Turn, digest16
 from abeyance.errors import (
-    AbeyanceError,
     ContentErasedError,
     DivergenceError,
     HistoryDamagedError,
@@ -87,6 +86,7 @@ class Executor:
         self._appends = AppendQueue(store, in_flight=limits.appends_in_flight)
         self.keys = keys
         self.definitions = definitions
+        self._digests = frozenset(definitions.digests())
         self.workshop = workshop
         self.limits = limits
         self.testing_only_barrier = testing_only_barrier
@@ -102,6 +102,11 @@ class Executor:
         self._draining = False
 
     # --- what actors ask of their host ---
+
+    @property
+    def draining(self) -> bool:
+        """See `Host.draining`."""
+        return self._draining
 
     async def append(self, append: Append) -> bool:
         """See `Host.append`."""
@@ -134,15 +139,17 @@ class Executor:
 
     async def let_go(self, actor: Actor) -> None:
         """See `Host.let_go`."""
-        session, lease = actor.session, actor.lease
-        if lease is None or session is None or session.state is None:
+        lease, state = actor.lease, None if actor.session is None else actor.session.state
+        if lease is None:
             return
-        actor.hold(None)
-        state = session.state
-        now = to_micros(self.desk.world.now())
-        due = due_of(state.status, None, now=now, deadline=state.next_deadline())
-        await self.store.release(actor.run_id, lease.id, seen_version=state.version, due=due)
-        self._forget(actor)
+        now, seen = to_micros(self.desk.world.now()), 0
+        due: int | None = now
+        if state is not None:
+            seen, due = state.version, due_of(state.status, None, now=now, deadline=state.next_deadline())
+        await self.store.release(actor.run_id, lease.id, seen_version=seen, due=due)
+        if actor.lease is lease:
+            actor.hold(None)
+        actor.forget_session()  # a command that came meanwhile reads the run again
 
     async def load(self, run_id: UUID) -> Session | None:
         """See `Host.load`. A run whose code doesn't fit is parked; a damaged one is left alone, with an
@@ -223,12 +230,26 @@ class Executor:
         actor.post(_taken_up)
         return actor
 
+    def perhaps_go_on(self, run_id: UUID, lease: Lease) -> None:
+        """An append that would give the run to this process may be stored: look."""
+        known = self.find(run_id)
+        if known is None or known.lease is None:
+            self.go_on(run_id, lease)
+
+    def has_code(self, definition: bytes) -> bool:
+        """Whether the definition with these first 16 bytes of its digest is loaded."""
+        return definition in self._digests
+
     def has_room(self) -> bool:
         """Whether another run may be taken up."""
         return self.limits.execute and not self._draining and len(self._leases) < self.limits.max_runs
 
     def hint(self, run_id: UUID) -> None:
         """Look at this run soon."""
+        actor = self.find(run_id)
+        if actor is not None and actor.lease is not None:
+            actor.look_again()
+            return
         self._hinted.add(run_id)
         self._wake.set()
 
@@ -300,7 +321,7 @@ class Executor:
     async def start(self) -> None:
         """Begin to claim, to renew and to listen."""
         loops = (
-            [self._claim_loop, self._renew_loop, self._hint_loop]
+            [self._claim_loop, self._renew_loop, self._watch_loop, self._hint_loop]
             if self.limits.execute
             else [self._hint_loop]
         )
@@ -311,6 +332,9 @@ class Executor:
         if self._draining:
             return
         self._draining = True
+        self._wake.set()
+        # A claim that is under way is waited for: what it gets must be given back.
+        await asyncio.wait(self._tasks[:1], timeout=self.limits.drain_s) if self._tasks else None
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -326,16 +350,16 @@ class Executor:
             self._forget(actor)
 
     async def _claim_loop(self) -> None:
-        while True:
+        while not self._draining:
             self._wake.clear()
             claimed = 0
             try:
                 claimed = await self._claim()
             except StoreUnavailableError:
                 _log.warning("the store can't be used; trying again")
-            except AbeyanceError:
+            except Exception:
                 _log.exception("claiming failed")
-            if claimed == 0:
+            if claimed == 0 and not self._draining:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), self.limits.poll_s)
 
@@ -358,7 +382,10 @@ class Executor:
             )
         )
         for claim in claims:
-            self.go_on(claim.run_id, Lease(claim.lease_id, leases[0].until))
+            if self._draining:
+                await self.store.release(claim.run_id, claim.lease_id, seen_version=0, due=now)
+            else:
+                self.go_on(claim.run_id, Lease(claim.lease_id, leases[0].until))
         return len(claims)
 
     async def _renew_loop(self) -> None:
@@ -373,10 +400,34 @@ class Executor:
                 kept = await self.store.renew(list(held), until)
             except StoreUnavailableError:
                 continue
+            except Exception:
+                _log.exception("leases couldn't be renewed")
+                continue
             for lease_id, actor in held.items():
                 if lease_id not in kept and actor.lease is not None and actor.lease.id == lease_id:
                     actor.give_up()
                     self._forget(actor)
+
+    async def _watch_loop(self) -> None:
+        """Find the answers that others took for runs that this process is busy with, if no hint told."""
+        while True:
+            await asyncio.sleep(self.limits.poll_s)
+            for actor in [each for each in self._leases.values() if each.waits_beside_work]:
+                try:
+                    await self._watch(actor)
+                except StoreUnavailableError:
+                    break
+                except Exception:
+                    _log.exception("run %s couldn't be looked at", actor.run_id)
+
+    async def _watch(self, actor: Actor) -> None:
+        state = None if actor.session is None else actor.session.state
+        if state is None:
+            return
+        rows, _ = await self.store.read_events(actor.run_id, after=state.version, limit=1, contents=False)
+        known = None if actor.session is None else actor.session.state
+        if rows and known is not None and known.version == state.version:
+            actor.look_again()
 
     async def _hint_loop(self) -> None:
         while True:
@@ -385,6 +436,8 @@ class Executor:
                     self.hint(run_id)
             except StoreUnavailableError:
                 pass
+            except Exception:
+                _log.exception("listening for hints failed")
             await asyncio.sleep(self.limits.poll_s)
 
 
