@@ -20,6 +20,7 @@ __all__ = [
     "run_server",
     "run_worker",
     "verify_run",
+    "verify_store",
 ]
 
 
@@ -62,9 +63,16 @@ def migrate_store(settings: "Settings") -> list[str]:
 
 def verify_run(settings: "Settings", run_id: str) -> dict[str, Any]:
     """Verify every event of a run straight from the store."""
-    from abeyance.bootstrap.upkeep import verify_run as verify
+    from abeyance.bootstrap.verification import verify_run as verify
 
     return verify(settings, run_id)
+
+
+def verify_store(settings: "Settings") -> dict[str, Any]:
+    """Verify every event of the store."""
+    from abeyance.bootstrap.verification import verify_store as verify
+
+    return verify(settings)
 
 
 def rebuild_projection(settings: "Settings", name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from abeyance.errors import ConfigurationError
 from abeyance.journal.batch import Desk
 from abeyance.journal.envelope import EventCodec
 from abeyance.journal.events import DEPLOYMENT_STREAM
-from abeyance.journal.store import JournalStore, KeyStore
+from abeyance.journal.store import JournalSnapshot, JournalStore, KeyStore
 from abeyance.journal.vault import Vault
 from abeyance.settings import Settings
 from abeyance.world import SystemWorld
@@ -42,6 +42,26 @@ async def open_stores(settings: Settings, *, dev: bool = False) -> AsyncIterator
         identity = await open_identity(journal, signers, world, origin)
         desk = Desk(EventCodec(identity.origin), Vault(identity.origin, world), signers.event, world)
         yield Stores(journal=journal, keys=keys, identity=identity, desk=desk, world=world, signers=signers)
+
+
+@asynccontextmanager
+async def open_moment(settings: Settings) -> AsyncIterator[JournalSnapshot]:
+    """One moment of the journal, read only: also beside the process that serves a SQLite store."""
+    file = settings.journal_file
+    if file is not None:
+        if not file.exists():
+            raise ConfigurationError(f"there is no journal at {file}")
+        from abeyance.journal.sqlite.snapshot import open_snapshot
+
+        async with open_snapshot(file) as moment:
+            yield moment
+        return
+    journal = await open_journal(settings, SystemWorld())
+    try:
+        async with journal.snapshot() as moment:
+            yield moment
+    finally:
+        await journal.close()
 
 
 async def open_journal(settings: Settings, world: SystemWorld) -> JournalStore:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from abeyance.cli.options import AsTable, Database, RunId, Url, connect
+from abeyance.cli.options import AsTable, Database, Url, connect
 
 audit = typer.Typer(help="The signed record: read it, verify it.", no_args_is_help=True)
 
@@ -46,19 +46,29 @@ def log(
 
 
 @audit.command()
-def verify(run: RunId, db: Database = None) -> None:
-    """Verify the signature and the chain of every event of a run, straight from the store.
+def verify(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="Only this run.", show_default=False)
+    ] = None,
+    db: Database = None,
+) -> None:
+    """Verify signature, chain and rules of every event of a run, or of the whole store.
 
-    Exits with 0 if all hold, 1 if a record was changed, dropped or added, 2 if that can't be told, 3 if all
-    hold but there is no root key of yours (ABEYANCE_KEY_DIR) to hold the log's keys to.
+    Reads the store itself, also beside a running server. Exits with 0 if all hold, 1 if a record was changed,
+    dropped or added, 2 if that can't be told, 3 if no root key from elsewhere says whose log it is.
     """
     from abeyance.cli.output import print_value
     from abeyance.cli.serving import load_settings
 
     settings = load_settings(database_url=db)
 
-    from abeyance.bootstrap import verify_run
+    if run is None:
+        from abeyance.bootstrap import verify_store
 
-    report = verify_run(settings, run)
+        report = verify_store(settings)
+    else:
+        from abeyance.bootstrap import verify_run
+
+        report = verify_run(settings, run)
     print_value(report)
     raise typer.Exit(VERDICTS[str(report["verdict"])])
