@@ -98,6 +98,7 @@ class Executor:
         self._links_of: dict[UUID, list[bytes]] = {}
         self._hinted: set[UUID] = set()
         self._wake = asyncio.Event()
+        self._claiming: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._draining = False
 
@@ -320,12 +321,11 @@ class Executor:
 
     async def start(self) -> None:
         """Begin to claim, to renew and to listen."""
-        loops = (
-            [self._claim_loop, self._renew_loop, self._watch_loop, self._hint_loop]
-            if self.limits.execute
-            else [self._hint_loop]
-        )
-        self._tasks = [asyncio.create_task(loop()) for loop in loops]
+        self._tasks = [asyncio.create_task(self._hint_loop())]
+        if self.limits.execute:
+            self._claiming = asyncio.create_task(self._claim_loop())
+            loops = (self._renew_loop(), self._watch_loop())
+            self._tasks += [self._claiming, *map(asyncio.create_task, loops)]
 
     async def stop(self) -> None:
         """Stop claiming, give running calls a few seconds, release what is held. Once is enough."""
@@ -333,8 +333,9 @@ class Executor:
             return
         self._draining = True
         self._wake.set()
-        # A claim that is under way is waited for: what it gets must be given back.
-        await asyncio.wait(self._tasks[:1], timeout=self.limits.drain_s) if self._tasks else None
+        if self._claiming is not None:
+            # What a claim that is under way gets must be given back.
+            await asyncio.wait([self._claiming], timeout=self.limits.drain_s)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

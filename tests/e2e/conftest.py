@@ -1,0 +1,5 @@
+"""What whole systems are tested with: a deployment on each store."""
+
+from tests.support.deployments import deployment, hot_runs, migrated_template, migrated_url
+
+__all__ = ["deployment", "hot_runs", "migrated_template", "migrated_url"]
