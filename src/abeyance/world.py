@@ -2,7 +2,7 @@
 
 Nothing in abeyance reads a clock or a random source by itself: a `World` is passed in. Tests pass one
 whose time is set by hand; `bootstrap` passes the real one (on PostgreSQL its clock follows the
-database's, design 3.5).
+database's, docs/adr/0004).
 """
 
 import os

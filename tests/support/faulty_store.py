@@ -1,8 +1,8 @@
 """A journal store that fails when a test says so: before it does what it was asked, or after.
 
 `before` is a store that is busy, full, read-only or gone: nothing was done. `after` is the reply that is lost
-after the commit: it was done, and nobody knows. Adapters turn what a database says into the same one error
-(design 13), so what holds here holds for each of its causes.
+after the commit: it was done, and nobody knows. Adapters turn what a database says into the same one error,
+so what holds here holds for each of its causes.
 """
 
 from collections.abc import Awaitable, Callable, Collection

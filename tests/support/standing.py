@@ -1,4 +1,4 @@
-"""The standing checks of every run, whatever was done to it (cases.md: they end every case).
+"""The standing checks of every run, whatever was done to it (tests/cases.txt): they end every case.
 
 1. Every event's signature holds, the chain is whole, the run's rules are kept.
 2. The inline rows are those that the journal makes.

@@ -1,4 +1,4 @@
-"""Verification of a stream: its events, their chain, and what no run may do (audit.md 6.10, checks 4 to 7).
+"""Verification of a stream: its events, their chain, and what no run may do (docs/adr/0002).
 
 Every finding is listed and names its event. A broken event breaks its own checks and its link to its
 neighbours, nothing else: what follows is judged by itself. What this can't see is an end that was cut off;

@@ -1,4 +1,4 @@
-"""What may become of a wait token, judged from signed events alone (design 5.1; audit.md 6.10, check 7).
+"""What may become of a wait token, judged from signed events alone (docs/explanation/life-of-an-answer.md).
 
 A token is issued by `call-started`. It takes one answer at most; an answer that is held is taken or
 discarded, never both and never neither; nothing is discarded that wasn't held; after its end nothing more

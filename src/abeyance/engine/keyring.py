@@ -1,7 +1,7 @@
 """Run keys at hand: fresh ones made ahead, and a bounded cache of those in use.
 
-Keys come from the key store in blocks, by a commit of their own, before any append needs one (design 3.4). A
-cached key outlives an erasure only as bytes in memory: the fence is `key_state` in the append's statement.
+Keys come from the key store in blocks, by a commit of their own, before any append needs one (docs/adr/0002).
+A cached key outlives an erasure only as bytes in memory: the fence is `key_state` in the append's statement.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The events of a run, a workspace and the deployment: what is signed, for ever.
 
-Each class is one topic of design 3.3; its fields are the `data` of the signed body. Fields are declared in
+Each class is one topic of docs/reference/events.md; its fields are the `data` of the signed body, declared in
 alphabetical order, so that pydantic's own serializer writes canonical JSON (a test holds this). `data` holds
 ids, integers, enums, hex digests, times, and these texts of users, which stay for ever and so must hold no
 personal data: wait names, labels, ids of definitions, steps and workspaces, lines as `module:number`.

@@ -5,7 +5,8 @@ history and a step of `evolve` copies little. What a wait's row says after each 
 so that the inline read models are a function of the events and `projections check` can compare.
 
 A wait token's states: `open` (issued) → `waiting` (the run reached it) → `completed` | `timed-out` |
-`cancelled` | `unused`; `answered` = an answer is held before the run reached it (design 5.1).
+`cancelled` | `unused`; `answered` = an answer is held before the run reached it.
+docs/explanation/life-of-an-answer.md tells what leads to each.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,6 +1,6 @@
 """The store's port: one conditional append, and reads that answer from indexed rows.
 
-**Who arbitrates** (design 3.2). `append` is the only write to a run. Its arbiter is a compare-and-swap on
+**Who arbitrates** (docs/adr/0004). `append` is the only write to a run. Its arbiter is a compare-and-swap on
 the run's `run_control` row: the version *and* the lease must be what the writer saw, and the run's key must
 be live; events, contents, waits and links go in with the same statement, and only for winners. A loser is
 absent from the result, takes nothing with it, and decides again on what it then reads.
@@ -306,7 +306,8 @@ class JournalStore(Protocol):
         """The document with this digest, checked against it."""
 
     async def seal(self, limit: int) -> int:
-        """Give up to `limit` committed events their index, in the order of design 3.5; returns the new size.
+        """Give up to `limit` committed events their index, in the order of docs/adr/0004; returns the new
+        size.
         Safe to call from several processes at once: a compare-and-swap on the size lets one win.
         """
 
@@ -337,7 +338,7 @@ class JournalStore(Protocol):
 
 
 class KeyStore(Protocol):
-    """Run keys, apart from the journal (design 3.4). Keys come in blocks of 256, made by one commit;
+    """Run keys, apart from the journal (docs/adr/0002). Keys come in blocks of 256, made by one commit;
     each is wrapped by the epoch key, which the master key wraps.
     """
 

@@ -2,7 +2,7 @@
 
 The event holds a commitment, `SHA-256(salt[32] ‖ u64be(size) ‖ SHA-256(canonical))`, and the size rounded
 up to 256; the vault's row holds `salt ‖ canonical bytes`, sealed. With the row, or its key, gone, nobody
-can try out small answers against the commitment (design 3.4; audit.md 4.2). AES-GCM's associated data binds
+can try out small answers against the commitment (docs/adr/0002). AES-GCM's associated data binds
 a blob to the deployment, the run, the event's version and the commitment.
 """
 

@@ -1,7 +1,7 @@
 """The run as readers see it, from its inline read models or from a run that is held in memory.
 
 Both ways lead through one function, so a run that is answered from memory looks exactly as it does from the
-store. What a run waits for comes from the rows of its open waits and the events that they name (design 5.2);
+store. What a run waits for comes from the rows of its open waits and the events that they name;
 it is there only while the run is suspended.
 """
 

@@ -1,4 +1,4 @@
-"""A process is stopped at a named place while something else happens to its run (review.md 2, 8 to 13)."""
+"""A process is stopped at a named place while something else happens to its run (docs/adr/0003, 0004)."""
 
 import asyncio
 from datetime import timedelta

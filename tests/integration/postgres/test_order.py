@@ -1,4 +1,4 @@
-"""The sealed order over several writing processes, without any lock but a run's own (design 3.5)."""
+"""The sealed order over several writing processes, without any lock but a run's own (docs/adr/0004)."""
 
 import asyncio
 from collections import defaultdict

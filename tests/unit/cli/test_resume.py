@@ -1,4 +1,4 @@
-"""`abeyance runs resume`: the sentence of each wait, the answer, and the exit codes of design 7's table."""
+"""`abeyance runs resume`: the sentence of each wait, the answer, and the exit codes that it is to have."""
 
 import json
 from typing import Any

@@ -1,6 +1,6 @@
 """`POST /v1/wait-tokens/{token}/complete`: the link. The token is the credential, nothing else is asked for.
 
-The checks come in this order (design 6): 405, 429, 404, the workspace's 503 and 409, 415, 413, 400
+The checks come in this order: 405, 429, 404, the workspace's 503 and 409, 415, 413, 400
 `bad-input`, then the wait's state, then the schema. A wrong link and an unknown one are answered alike,
 and no answer says anything about the run.
 """

@@ -1,4 +1,4 @@
-"""The sealer: every committed event gets its gap-free index in the whole journal (design 3.5).
+"""The sealer: every committed event gets its gap-free index in the whole journal (docs/adr/0004).
 
 The order is that of `(transaction id, notification id)`, read only below the oldest transaction that still
 runs, so nothing can be committed into what was read. Every writer takes its run's lock before it gets a

@@ -3,7 +3,7 @@
 `Application`, `Repository.get(version=, projector_func=)` and followers that page through
 `select_notifications` work on it. Notifications come in **sealed** order, id = sealed index + 1, and only
 once they are sealed; `insert_events` answers with the ids that its events will have. With `appends` it is
-the compare-and-swap of design 3.2, the same that the store's writer runs.
+the compare-and-swap of docs/adr/0004, the same that the store's writer runs.
 
 Every transaction that writes begins with `BEGIN IMMEDIATE`: a transaction that reads first and then wants
 to write fails at once if another one committed in between, however long the timeout
