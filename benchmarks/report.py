@@ -5,8 +5,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+
+_TITLES = {
+    "case": "case",
+    "store": "store",
+    "clients": "c",
+    "n": "n",
+    "runs_per_s": "runs/s",
+    "p50_ms": "p50\nms",
+    "p99_ms": "p99\nms",
+    "commits_per_run": "commits\na run",
+    "bytes_per_run": "bytes\na run",
+    "rss_mb": "RSS\nMB",
+    "floor_runs_per_s": "floor\nruns/s",
+    "ratio_to_floor": "of the\nfloor",
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,12 +60,11 @@ class Result:
 def print_tables(results: Iterable[Result], console: Console) -> None:
     """A table of what all cases measure, and one a case of the rest."""
     found = list(results)
-    table = Table(title="abeyance benchmarks")
-    names = [name for name in Result.__dataclass_fields__ if name != "more"]
-    for name in names:
-        table.add_column(name, justify="left" if name in ("case", "store") else "right")
+    table = Table(title="abeyance benchmarks", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name, title in _TITLES.items():
+        table.add_column(title, justify="left" if name in ("case", "store") else "right", no_wrap=True)
     for result in found:
-        table.add_row(*(_text(getattr(result, name)) for name in names))
+        table.add_row(*(_text(getattr(result, name)) for name in _TITLES))
     console.print(table)
     for result in found:
         details = Table(title=f"{result.case}, {result.store}, {result.clients} client(s)", show_header=False)
@@ -71,4 +86,6 @@ def _text(value: Any) -> str:
         return "–"
     if isinstance(value, dict):
         return ", ".join(f"{name} {_text(each)}" for name, each in value.items())
-    return f"{_rounded(value):,}" if isinstance(value, int | float) else str(value)
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

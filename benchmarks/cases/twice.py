@@ -68,4 +68,4 @@ def _loser(name: str, answers: list[Answered]) -> Answered:
 def _told(loser: Answered) -> str:
     """The code of the refusal, and what it says that became of the wait."""
     error = json.loads(loser.body)["error"]
-    return f"{error['code']}: {error.get('details', {}).get('status', error['message'])}"
+    return f"{error['code']}: {error.get('details', {}).get('state', error['message'])}"
