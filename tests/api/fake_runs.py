@@ -49,8 +49,8 @@ class FakeRuns:
     async def start(self, command: StartRun) -> RunView:
         return await self._answer("start", command, self.run)
 
-    async def get(self, run_id: UUID) -> RunView:
-        return await self._answer("get", run_id, self.run)
+    async def get(self, run_id: UUID, *, wait_s: float = 0.0) -> RunView:
+        return await self._answer("get", (run_id, wait_s) if wait_s else run_id, self.run)
 
     async def list(self, query: ListRuns) -> Page[RunView]:
         return await self._answer("list", query, self.runs)

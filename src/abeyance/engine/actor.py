@@ -89,7 +89,7 @@ class Actor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pump: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: list[asyncio.Future[Session | None]] = []
         self._retry: asyncio.TimerHandle | None = None
         self._retry_s = _FIRST_RETRY_S
         self._losses = 0
@@ -134,13 +134,18 @@ class Actor:
         self._enqueue(Command(decide, reply))
         await reply
 
-    async def wait_settled(self, timeout_s: float) -> None:
-        """Return when the run waits or has ended, or after `timeout_s` seconds."""
+    async def wait_settled(self, timeout_s: float) -> Session | None:
+        """Return when the run waits or has ended, or after `timeout_s` seconds.
+
+        What is returned is the run as this process has just written it; `None` if nothing was under way (then
+        another process may have moved it since), or if it isn't settled yet.
+        """
         if self.settled or self.lost or timeout_s <= 0:
-            return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            return None
+        waiter: asyncio.Future[Session | None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         await asyncio.wait([waiter], timeout=timeout_s)
+        return waiter.result() if waiter.done() else None
 
     def claimed(self, lease: Lease) -> None:
         """The agenda gave the run to this process, under `lease`."""
@@ -184,7 +189,7 @@ class Actor:
         self._stop_timer()
         self._stop_retry()
         self.forget_session()
-        self._wake_waiters()
+        self._wake_waiters(None)
 
     def _enqueue(self, command: Command) -> None:
         if self.lost:
@@ -413,15 +418,15 @@ class Actor:
 
     def _rest(self) -> None:
         if self.settled or self.lost:
-            self._wake_waiters()
+            self._wake_waiters(self.session)
         if not self.busy:
             self._host.rested(self)
 
-    def _wake_waiters(self) -> None:
+    def _wake_waiters(self, session: Session | None) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
-                waiter.set_result(None)
+                waiter.set_result(session)
 
 
 def _as_it_is(turn: Turn) -> None:

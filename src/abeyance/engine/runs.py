@@ -99,12 +99,17 @@ class Runs:
         actor = await self._executor.begin(session, begin)
         if actor is None:
             return await self._wait_elsewhere(session.run_id, command.wait_s if command.wait else 0)
-        if command.wait:
-            await actor.wait_settled(command.wait_s)
-        return await self._view(session.run_id, actor)
+        if actor.settled:
+            return _view_of(session)
+        return await self._rested(session.run_id, actor, command.wait_s if command.wait else 0)
 
-    async def get(self, run_id: UUID) -> RunView:
+    async def get(self, run_id: UUID, *, wait_s: float = 0.0) -> RunView:
         """See `RunService.get`."""
+        if wait_s > 0:
+            held = self._executor.find(run_id)
+            if held is None:
+                return await self._wait_elsewhere(run_id, wait_s)
+            return await self._rested(run_id, held, wait_s)
         record = await self._executor.store.read_record(run_id)
         if record is None:
             raise RunNotFoundError
@@ -130,8 +135,7 @@ class Runs:
         held = self._executor.find(run_id)
         if held is None:
             return await self._wait_elsewhere(run_id, wait_s)
-        await held.wait_settled(wait_s)
-        return await self._view(run_id, held)
+        return await self._rested(run_id, held, wait_s)
 
     async def cancel(self, run_id: UUID, *, actor: str | None = None) -> RunView:
         """See `RunService.cancel`."""
@@ -203,12 +207,10 @@ class Runs:
                 raise ResumeNotSupportedError from None
             raise
 
-    async def _view(self, run_id: UUID, actor: Actor) -> RunView:
-        """The run as the actor holds it, if nothing is under way; else as it is stored."""
-        session = actor.session
-        if session is None or session.state is None or not actor.settled or actor.lost:
-            return await self.get(run_id)
-        return run_view_of(session.state, session.opened, session.ending, session.contents)
+    async def _rested(self, run_id: UUID, actor: Actor, wait_s: float) -> RunView:
+        """The run once it rests, as it was just written here; else as it is stored."""
+        session = await actor.wait_settled(wait_s)
+        return await self.get(run_id) if session is None else _view_of(session)
 
     async def _wait_elsewhere(self, run_id: UUID, wait_s: float) -> RunView:
         """Wait for a run that another process executes, looking at its row."""
@@ -225,6 +227,12 @@ class Runs:
         view = await self.get(run_id)
         if view.status in ENDED:
             raise RunAlreadyTerminalError(view.status)
+
+
+def _view_of(session: Session) -> RunView:
+    if session.state is None:
+        raise RunNotFoundError
+    return run_view_of(session.state, session.opened, session.ending, session.contents)
 
 
 def _ref(definition: Definition) -> DefinitionRef:

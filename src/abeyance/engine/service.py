@@ -62,8 +62,11 @@ class RunService(Protocol):
         """Start a run. Raises `DefinitionNotFoundError`, `InputInvalidError`, `BadInputError` (labels,
         ttl)."""
 
-    async def get(self, run_id: UUID) -> RunView:
-        """The run now. Raises `RunNotFoundError`."""
+    async def get(self, run_id: UUID, *, wait_s: float = 0.0) -> RunView:
+        """The run now, or once it waits or has ended, at most `wait_s` seconds later.
+
+        Raises `RunNotFoundError`.
+        """
 
     async def list(self, query: ListRuns) -> Page[RunView]:
         """A page of runs, newest first, as the following read model has them."""

@@ -27,7 +27,7 @@ from abeyance.world import to_micros
 
 MAX_RUNS_OF_A_CALL = 5
 _BASIS_BYTES = 16 * 1024
-_EVENTS_BETWEEN_YIELDS = 250
+_EVENTS_BETWEEN_YIELDS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

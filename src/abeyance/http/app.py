@@ -59,7 +59,7 @@ def create_app(services: HttpServices) -> App[Request, Response]:
         {
             TEMPLATE: link,
             "/v1/runs": Runs(runs, waiting),
-            "/v1/runs/{id}": Run(runs),
+            "/v1/runs/{id}": Run(runs, waiting),
             "/v1/runs/{id}/resume": Resume(runs, waiting),
             "/v1/runs/{id}/cancel": Cancel(runs, waiting),
             "/v1/runs/{id}/journal": RunJournal(runs),

@@ -16,6 +16,7 @@ from abeyance.http.schemas import (
     JournalQuery,
     NoBody,
     ResumeBody,
+    RunQuery,
     RunsQuery,
     StartRunBody,
     Wire,
@@ -130,7 +131,8 @@ OPERATIONS: tuple[Operation, ...] = (
         path="/v1/runs/{id}",
         name="getRun",
         summary="Get a run",
-        description="The run as it is now, never behind its journal.",
+        description="The run as it is now, never behind its journal; with `wait=true`, once it rests.",
+        query=RunQuery,
         answers=(
             Answer(status=200, says="The run.", model=answers.Run, example=_SUSPENDED),
         ),

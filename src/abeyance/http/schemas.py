@@ -177,6 +177,15 @@ class RunsQuery(Wire):
     cursor: Cursor | None = Field(default=None, description="The `nextCursor` of the page before.")
 
 
+class RunQuery(Wire):
+    """How to answer for one run."""
+
+    wait: Flag = Field(
+        default=False,
+        description="`true`: answer once the run ends or suspends, at most after 30 s; at once if it does.",
+    )
+
+
 class JournalQuery(Wire):
     """Which events of the run."""
 

@@ -83,3 +83,26 @@ class TestMainJob:
             ended = await second.settled(waiting.id)
             assert b'{"orderId":"ord_1"}' == ended.output
             assert BENCH_TOPICS == await second.topics(waiting.id)
+
+
+class TestWaitingForARun:
+    async def test_a_run_is_seen_completed_without_asking_twice(self, deployment: Deployment) -> None:
+        """Whoever asks while the run goes on is answered once it rests, with what was written."""
+        async with deployment.process(ship) as process:
+            waiting = await process.start(ship, b'{"orderId":"ord_1"}')
+            await process.answer(LINKS[-1], b'{"pickupId":"pk_7"}')
+
+            ended = await process.runs.get(waiting.id, wait_s=10)
+
+            assert ("completed", b'{"pickupId":"pk_7"}') == (ended.status, ended.output)
+
+    async def test_what_another_process_wrote_is_never_hidden_by_a_warm_run(
+        self, deployment: Deployment
+    ) -> None:
+        """A run that rests here may have moved elsewhere: the stored rows answer."""
+        async with deployment.process(ship) as first, deployment.process(ship, loops=False) as second:
+            waiting = await first.start(ship, b'{"orderId":"ord_1"}')
+            await second.answer(LINKS[-1], b'{"pickupId":"pk_7"}')
+            await second.settled(waiting.id)
+
+            assert "completed" == (await first.runs.get(waiting.id, wait_s=10)).status

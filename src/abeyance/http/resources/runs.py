@@ -10,7 +10,7 @@ from abeyance.errors import BadInputError, RunNotFoundError, UnknownFieldError
 from abeyance.http import render
 from abeyance.http.body import read_json
 from abeyance.http.resources.waiting import WaitingRequests
-from abeyance.http.schemas import NoBody, ResumeBody, RunsQuery, StartRunBody, read_body, read_query
+from abeyance.http.schemas import NoBody, ResumeBody, RunQuery, RunsQuery, StartRunBody, read_body, read_query
 
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 _AT_REST = frozenset({"suspended", "completed", "failed", "cancelled"})
@@ -82,12 +82,18 @@ def _command(body: StartRunBody, actor: str | None, *, wait: bool, wait_s: float
 class Run:
     """One run."""
 
-    def __init__(self, runs: RunService) -> None:
+    def __init__(self, runs: RunService, waiting: WaitingRequests) -> None:
         self._runs = runs
+        self._waiting = waiting
 
-    async def on_get(self, _: Request, resp: Response, id: str) -> None:
-        """The run as it is now."""
-        resp.data = render.run(await self._runs.get(run_id(id)))
+    async def on_get(self, req: Request, resp: Response, id: str) -> None:
+        """The run as it is now, or with `wait=true` once it rests."""
+        found = run_id(id)
+        if read_query(RunQuery, req.scope["query_string"]).wait:
+            run = await self._waiting.wait(lambda wait_s: self._runs.get(found, wait_s=wait_s))
+        else:
+            run = await self._runs.get(found)
+        resp.data = render.run(run)
 
     on_head = on_get
 
