@@ -120,8 +120,8 @@ class Driver:
         return Waiting(run["id"], link, took)
 
     def get(self, connection: Connection, run_id: str) -> Generator[Mail, Any, dict[str, Any]]:
-        """The run as it is."""
-        message = request("GET", f"/v1/runs/{run_id}", key=self._server.key)
+        """The run once it rests: the server answers when it has ended, or waits again."""
+        message = request("GET", f"/v1/runs/{run_id}?wait=true", key=self._server.key)
         return _read_run((yield from self.ask(connection, message)), 200)
 
     def answer(self, name: str, link: str, body: bytes = ANSWER) -> None:
