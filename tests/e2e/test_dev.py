@@ -86,7 +86,6 @@ class TestDev:
         found = author.project.folder / ".abeyance" / "dev.json"
         wait_until(lambda: not found.exists(), "no server is to be found")
 
-    @pytest.mark.xfail(reason="`dev` ends when a pack is saved that can't be loaded", strict=True)
     def test_a_broken_save_is_told_and_the_next_one_is_served(self, author: Author) -> None:
         author.save_and_wait(PACK + "def broken(:\n")
         author.server.wait_for("importing it failed")
@@ -96,7 +95,6 @@ class TestDev:
         wait_until(lambda: answers(f"http://127.0.0.1:{author.port}/health"), "it serves again", within_s=10)
         assert "suspended" == author.runs()
 
-    @pytest.mark.xfail(reason="the second one takes the first one's place in dev.json", strict=True)
     def test_a_second_one_is_told_that_the_store_is_taken(self, author: Author) -> None:
         """Two processes on one SQLite store would each believe the runs to be theirs."""
         second = author.project.serve("abeyance dev", ABEYANCE_PORT="0")

@@ -17,12 +17,14 @@ from typing import Any, Literal
 
 from gunicorn.app.base import BaseApplication
 
+from abeyance.bootstrap.broken import StartedOnce, broken_app
 from abeyance.bootstrap.logs import configure_logging
 from abeyance.bootstrap.opening import Engine, open_engine
 from abeyance.engine.actor import Barrier
 from abeyance.errors import AbeyanceError
 from abeyance.http.app import HttpServices, create_app, create_worker_app
 from abeyance.http.authentication import AuthenticationOff, DeploymentKey
+from abeyance.journal.sqlite.lock import FolderLock, mounted_filesystem
 from abeyance.settings import Settings
 
 Scope = MutableMapping[str, Any]
@@ -41,9 +43,16 @@ class Process:
     """The ASGI application of one process: it opens the engine at start-up and drains it at shutdown."""
 
     def __init__(
-        self, settings: Settings, role: Role, *, testing_only_barrier: Barrier | None = None
+        self,
+        settings: Settings,
+        role: Role,
+        *,
+        reload: bool = False,
+        testing_only_barrier: Barrier | None = None,
     ) -> None:
         self.settings = settings
+        self.reload = reload
+        self._started_once = StartedOnce()
         self._barrier = testing_only_barrier
         self.role = role
         self.address: tuple[str, int] = (settings.host, settings.port)
@@ -115,20 +124,28 @@ class Process:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
-        try:
-            await self.start()
-        except AbeyanceError as error:
-            _log.critical("error[%s]: %s", error.code, error)
-            await send({"type": "lifespan.startup.failed", "message": ""})
-            return
-        except Exception:
-            _log.critical("the process couldn't start", exc_info=True)
+        if not await self._started():
             await send({"type": "lifespan.startup.failed", "message": ""})
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await asyncio.shield(self.stop())
         await send({"type": "lifespan.shutdown.complete"})
+
+    async def _started(self) -> bool:
+        """Start, or say why not. A reloading process goes on without its pack until it is saved again."""
+        try:
+            await self.start()
+        except AbeyanceError as error:
+            _log.critical("error[%s]: %s", error.code, error)
+        except Exception:
+            _log.critical("the process couldn't start", exc_info=True)
+        else:
+            self._started_once.remember()
+            return True
+        await self.stop()
+        self._app = broken_app
+        return self.reload and bool(self._started_once)
 
 
 def url_of(address: tuple[str, int]) -> str:
@@ -152,10 +169,9 @@ def _authentication(settings: Settings) -> Any:
 class Server(BaseApplication):  # type: ignore[misc] # gunicorn is untyped
     """gunicorn, configured by our settings alone."""
 
-    def __init__(self, process: Process, *, ready: Callable[[str], None], reload: bool = False) -> None:
+    def __init__(self, process: Process, *, ready: Callable[[str], None]) -> None:
         self._process = process
         self._ready = ready
-        self._reload = reload
         super().__init__()
 
     def load_config(self) -> None:
@@ -184,8 +200,8 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn is untyped
             "errorlog": "-",
             "loglevel": "warning",
             "control_socket_disable": True,
-            "reload": self._reload,
-            "reload_extra_files": _sources(settings) if self._reload else [],
+            "reload": process.reload,
+            "reload_extra_files": _sources(settings) if process.reload else [],
             "when_ready": when_ready,
             "post_fork": post_fork,
             "post_worker_init": post_worker_init,
@@ -215,8 +231,16 @@ def serve_dev(settings: Settings, *, reload: bool, announce: Announce) -> None:
     if settings.auth and settings.api_key is None:
         settings = settings.model_copy(update={"api_key": f"abk_{secrets.token_urlsafe(24)}"})
     token = settings.api_key if settings.auth else None
-    process = Process(settings.model_copy(update={"workers": 1}), "dev")
-    Server(process, ready=lambda url: announce(url, token), reload=reload).serve()
+    _check_that_nobody_serves(settings)
+    process = Process(settings.model_copy(update={"workers": 1}), "dev", reload=reload)
+    Server(process, ready=lambda url: announce(url, token)).serve()
+
+
+def _check_that_nobody_serves(settings: Settings) -> None:
+    """Refuse a second process on a SQLite store before anybody is told where it listens."""
+    file = settings.journal_file
+    if file is not None:
+        FolderLock.acquire(file.with_suffix(".lock"), mounted_filesystem).release()
 
 
 def serve(settings: Settings) -> None:
