@@ -11,6 +11,7 @@ What holds here:
 3. A group hands on once every branch has ended (structured concurrency). A loser that catches
    `BranchCancelled` may go on under its own path; what it returns or raises is dropped.
 4. Coroutines are closed here, on the caller's thread, with the gate closed, and nowhere else.
+5. Nothing that a program keeps holds what advances it: its code runs on a stage, `abeyance.engine.stage`.
 """
 
 from collections import deque
@@ -24,6 +25,7 @@ from abeyance.engine.branches import Branch, Group, Pending
 from abeyance.engine.operations import Outcome, Raised, Returned
 from abeyance.engine.outcomes import line_of_suspended, raised_by
 from abeyance.engine.scripting import discard
+from abeyance.engine.stage import run_on_stage
 from abeyance.errors import BranchCancelled, InvalidOperationError, TooManyBranchesError
 
 MAX_BRANCHES = 1_000
@@ -113,20 +115,15 @@ class Scheduler:
             self._advance_single(branch, value, error)
             return
         branch.started = True
-        result, failure, ended = None, None, True
-        try:
-            if error is None:
-                result = branch.context.run(coroutine.send, value)
-            else:
-                result = branch.context.run(coroutine.throw, error)
-            ended = False
-        except StopIteration as stop:
-            result = stop.value
-        except (KeyboardInterrupt, MemoryError):
-            raise  # the process's trouble, not the program's end
-        except BaseException as raised:
-            # Without this frame, which knows the error: else they would hold each other.
-            failure = raised.with_traceback(raised.__traceback__ and raised.__traceback__.tb_next)
+        if error is None:
+            result, failure, ended = run_on_stage(branch.context, coroutine.send, value)
+        else:
+            result, failure, ended = run_on_stage(branch.context, coroutine.throw, error)
+        if isinstance(failure, KeyboardInterrupt | MemoryError):
+            try:
+                raise failure  # the process's trouble, not the program's end
+            finally:
+                del failure
         if self.gate.fault is not None:
             raise self.gate.taken_fault()
         if ended:
@@ -287,9 +284,7 @@ class Scheduler:
             return
         self.gate.refusals = 0
         line = line_of_suspended(coroutine)
-        try:
-            branch.context.run(coroutine.close)
-        except BaseException as error:
-            # A `finally` may raise what it likes; only one that goes on awaiting is worth a word.
-            if isinstance(error, RuntimeError) and "ignored GeneratorExit" in str(error):
-                self.refused_to_end.append(line)
+        _, error, _ = run_on_stage(branch.context, coroutine.close)
+        # A `finally` may raise what it likes; only one that goes on awaiting is worth a word.
+        if isinstance(error, RuntimeError) and "ignored GeneratorExit" in str(error):
+            self.refused_to_end.append(line)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from abeyance.engine.operations import Returned
-from abeyance.errors import InvalidOperationError
+from abeyance.errors import CallFailedError, InvalidOperationError
 from abeyance.journal import events as e
 from abeyance.journal.canonical import decode
 from tests.unit.engine.programs import REF, Journal, flow, script, step, tool
@@ -319,6 +319,65 @@ class TestReferences:
         journal.complete("1")
 
         assert [True, False] == [ref() is None for ref in alive]
+
+    @pytest.mark.parametrize("ending", ["is closed", "is dropped"])
+    def test_an_error_that_somebody_keeps_holds_no_driver_and_no_caller(self, ending: str) -> None:
+        kept: list[BaseException] = []
+        alive: list[weakref.ref[Any]] = []
+
+        async def part(ctx: Any) -> None:
+            try:
+                await ctx.call(BOOK, 1)
+            finally:
+                raise ValueError
+
+        async def program(ctx: Any, value: Any) -> Any:
+            mine = Marker()
+            alive.append(weakref.ref(mine))
+            kept.extend(await ctx.gather(part(ctx), return_exceptions=True))
+            try:
+                await ctx.call(BOOK, 2)
+            except BaseException as closed:
+                kept.append(closed)
+                raise
+
+        def advance() -> Journal:
+            mine = Marker()
+            alive.append(weakref.ref(mine))
+            journal = Journal(script(program))
+            journal.fail("1.b1.1")
+            alive.append(weakref.ref(journal.driver))
+            if ending == "is closed":
+                journal.driver.close()
+            return journal
+
+        journal = advance()
+        del journal.driver
+
+        assert [ValueError, GeneratorExit] == [type(error) for error in kept]
+        assert isinstance(kept[0].__context__, CallFailedError)
+        del kept[1]  # it holds the program's own frame, which raised it
+        assert [None] * 3 == [ref() for ref in alive]
+
+    def test_a_program_that_keeps_an_error_is_closed_where_its_driver_is_dropped(self) -> None:
+        closed: list[str] = []
+
+        async def part(ctx: Any) -> None:
+            await ctx.call(BOOK, 1)
+
+        async def program(ctx: Any, value: Any) -> Any:
+            errors = await ctx.gather(part(ctx), return_exceptions=True)
+            try:
+                await ctx.call(BOOK, 2)
+            finally:
+                closed.extend(type(error).__name__ for error in errors)
+
+        journal = Journal(script(program))
+        journal.fail("1.b1.1")
+
+        del journal.driver
+
+        assert ["StoredCallFailedError"] == closed
 
     def test_an_idle_programs_operations_refuse_other_code(self) -> None:
         contexts: list[Any] = []
