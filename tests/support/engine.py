@@ -79,6 +79,23 @@ class EngineProcess:
             )
             await asyncio.sleep(0.005)
 
+    def vanish(self) -> None:
+        """Forget everything without a word, as if the process were killed and another took its place.
+
+        What is on its way to the store may still land.
+        """
+        executor = self.executor
+        for actor in list(executor.actors.values()):
+            actor.lost = True
+            for task in (*actor._tasks, actor._pump):
+                if task is not None:
+                    task.cancel()
+            actor.close()
+        executor.actors.clear()
+        for known in (executor._leases, executor._warm, executor._links, executor._links_of):
+            known.clear()
+        executor._warm_bytes = 0
+
     async def history(self, run_id: UUID) -> list[Recorded]:
         """The run's events, each with its signature checked."""
         stored = await self.store.read_run(run_id)
