@@ -1,5 +1,6 @@
 """No read and no poll looks at rows that it doesn't need: the query plans say so."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -69,11 +70,12 @@ class TestClaims:
     def test_no_index_holds_what_a_renewal_writes(self, tmp_path: Path) -> None:
         path = tmp_path / "journal.sqlite3"
         create_file(path)
-        connection = open_connection(path)
-        JOURNAL.ensure(connection)
-        indexes = connection.execute(
+        select = (
             "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'run_control' AND sql NOT NULL"
-        ).fetchall()
+        )
+        with closing(open_connection(path)) as connection:
+            JOURNAL.ensure(connection)
+            indexes = connection.execute(select).fetchall()
 
         assert 3 == len(indexes)
         assert not any("lease_until" in sql for (sql,) in indexes)

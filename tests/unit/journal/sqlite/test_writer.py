@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -78,15 +79,15 @@ async def behind(writer: GroupCommitWriter, works: list[Callable[[sqlite3.Cursor
 
 class TestGroup:
     async def test_what_waits_is_committed_at_once(self, writer: GroupCommitWriter, file: Path) -> None:
-        watch = open_connection(file, read_only=True)
-        # Counts the commits of other connections.
-        before = watch.execute("PRAGMA data_version").fetchone()
-        seen = set()
+        with closing(open_connection(file, read_only=True)) as watch:
+            # Counts the commits of other connections.
+            before = watch.execute("PRAGMA data_version").fetchone()
+            seen = set()
 
-        def look(cursor: sqlite3.Cursor) -> None:
-            seen.add(watch.execute("PRAGMA data_version").fetchone())
+            def look(cursor: sqlite3.Cursor) -> None:
+                seen.add(watch.execute("PRAGMA data_version").fetchone())
 
-        found = await behind(writer, [*(Insert(number) for number in range(50)), look, Insert(50)])
+            found = await behind(writer, [*(Insert(number) for number in range(50)), look, Insert(50)])
 
         assert [*range(50), None, 50] == found
         assert {before} == seen
@@ -116,13 +117,11 @@ class TestGroup:
 class TestFailingDisk:
     @pytest.mark.case("J01")
     async def test_busy_is_unavailable_and_takes_nothing(self, writer: GroupCommitWriter, file: Path) -> None:
-        other = open_connection(file)
-        other.execute("BEGIN IMMEDIATE")
+        with closing(open_connection(file)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreUnavailableError, match="busy") as caught:
+                await writer.run(Insert(1))
 
-        with pytest.raises(StoreUnavailableError, match="busy") as caught:
-            await writer.run(Insert(1))
-
-        other.execute("ROLLBACK")
         assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
         assert 2 == await writer.run(Insert(2))
         assert [2] == stored(file)
