@@ -86,6 +86,8 @@ class Process:
             world=engine.stores.world,
             max_waiting=self.settings.max_waiting,
         )
+        if self.role == "dev":  # whoever writes the tools wants their errors whole; links are redacted there
+            logging.getLogger("abeyance.calls").setLevel(logging.DEBUG)
         self._app = create_worker_app(services) if self.role == "worker" else create_app(services)
         self._engine = engine
         if self.worker is not None:
@@ -245,9 +247,11 @@ def _check_that_nobody_serves(settings: Settings) -> None:
 
 def serve(settings: Settings) -> None:
     """The API, with `settings.workers` processes."""
+    configure_logging(settings.log_level)
     Server(Process(settings, "serve"), ready=lambda url: _log.info("serving at %s", url)).serve()
 
 
 def serve_worker(settings: Settings) -> None:
     """An executing process without the API."""
+    configure_logging(settings.log_level)
     Server(Process(settings, "worker"), ready=lambda url: _log.info("worker's health at %s", url)).serve()

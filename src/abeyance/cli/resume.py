@@ -33,7 +33,8 @@ def resume(
         ),
     ] = None,
     idempotency_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Answering again with the same key answers once.")
+        str | None,
+        typer.Option(metavar="KEY", help="Sent as Idempotency-Key; this release's server keeps none yet."),
     ] = None,
     url: Url = None,
 ) -> None:

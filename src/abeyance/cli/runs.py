@@ -37,7 +37,8 @@ def start(
         bool, typer.Option("--wait/--no-wait", help="Wait until the run ends or suspends.")
     ] = True,
     idempotency_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Starting again with the same key starts nothing new.")
+        str | None,
+        typer.Option(metavar="KEY", help="Sent as Idempotency-Key; this release's server keeps none yet."),
     ] = None,
     url: Url = None,
 ) -> None:

@@ -77,6 +77,8 @@ class Runs:
         definition = self._executor.definitions.find(command.kind, command.id, command.version)
         if definition is None:
             raise DefinitionNotFoundError
+        if command.participant is not None:
+            raise BadInputError("this release keeps no participants: leave `participant` out")
         ttl = _checked_ttl(command.ttl_ms)
         labels = _checked_labels(command.labels)
         _check_input(definition, command.input)

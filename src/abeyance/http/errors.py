@@ -64,7 +64,7 @@ class Row:
     headers: Callable[[Any], dict[str, str]] = _nothing
 
 
-_ISSUES = (errors.Issue("/pickupAt", "required"),)
+_ISSUES = (errors.Issue("/pickupAt", "pattern"),)
 
 TABLE: tuple[Row, ...] = (
     Row(400, errors.BadInputError("the body isn't JSON"), _issues),

@@ -140,7 +140,7 @@ class Settings(BaseSettings):
     trusted_proxies: Annotated[str, AfterValidator(rules.check_proxies)] | None = Field(
         None,
         description="Addresses and networks, with commas between, of the proxies whose "
-        "`X-Forwarded-For` is believed.",
+        "`X-Forwarded-For` is believed. This release reads none yet: it has no limit that needs an address.",
         json_schema_extra={"unset": "none is believed"},
     )
     workers: int = Field(1, ge=1, le=64, description="Processes of `serve`. More than 1 needs PostgreSQL.")
@@ -159,7 +159,8 @@ class Settings(BaseSettings):
         600,
         ge=0,
         le=1_000_000,
-        description="Requests to links a minute and client address, over all processes; 0 sets no limit.",
+        description="Requests to links a minute and client address, over all processes; 0 sets no limit. "
+        "This release sets none yet, whatever is given.",
     )
     poll_ms: int = Field(
         1_000, ge=10, le=60_000, description="Milliseconds between two looks for work whose wake-up was lost."
