@@ -39,6 +39,7 @@ test: $(STAMP) ## every test that pip can install the needs of, PostgreSQL inclu
 	@$(BIN)/python -m pytest -m "not system and not torture"
 
 test-system: $(STAMP) ## tests that need more (a browser, PgBouncer, Go); names what the machine lacks
+	@scripts/system_packages.sh
 	@$(BIN)/python -m pytest -m system; code=$$?; \
 	if [ $$code -eq 5 ]; then echo "no system tests yet"; else exit $$code; fi
 
