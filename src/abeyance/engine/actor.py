@@ -259,7 +259,7 @@ class Actor:
             append = turn.batch.append(
                 seen=session.seen, lease=lease, definition=digest16(session.definition)
             )
-            self._perhaps = lease
+            self._perhaps, before = lease, self.lease
             won = await self._append(append)
             self._perhaps = None
             if self.lost:
@@ -269,7 +269,8 @@ class Actor:
                 return
             self._losses, self._retry_s = 0, _FIRST_RETRY_S
             session.seen = append.control
-            self.hold(lease)
+            if self.lease is before:  # else the agenda gave the run back to this process after the append
+                self.hold(lease)
         for _ in commands:
             self._inbox.popleft()
         for command in commands:
@@ -377,6 +378,10 @@ class Actor:
 
     async def _reload(self) -> Session | None:
         session = await self._host.load(self.run_id)
+        if self._old:  # claimed, or written to, since it was read
+            if session is not None:
+                session.close()
+            return None
         seen = None if session is None else session.seen
         if session is None or seen is None:
             self._abort(ConflictError("the run can't be gone on with here"))

@@ -244,6 +244,46 @@ class TestLease:
 
             assert b"1" == (await one.settled(view.id, within_s=5)).output
 
+    @pytest.mark.case("L06", "L08")
+    async def test_a_claim_before_the_reply_of_the_append_that_slept_keeps_its_lease(
+        self, deployment: Deployment
+    ) -> None:
+        """The run slept, and its process got it back from the agenda before it knew that it sleeps."""
+        places = Places()
+        ship = one_step(pausing(Carrier(), timeout_ms=1))
+        async with deployment.process(ship, barrier=places) as one:
+            slept = places.stop("stored:", "suspended")
+            view = await one.start(ship, wait=False)
+            async with slept:
+                while (await _lease(one, view.id)) is None:
+                    await asyncio.sleep(0.005)
+                await asyncio.sleep(0.05)
+
+            assert "failed" == (await one.settled(view.id, within_s=5)).status
+
+    async def test_a_claim_while_its_process_reads_the_run_keeps_its_lease(
+        self, deployment: Deployment
+    ) -> None:
+        """What was read is older than the claim: it is read again."""
+        carrier, places = Carrier(), Places()
+        ship = one_step(pausing(carrier))
+        faulty = FaultyStore(deployment.store)
+        faulty.testing_only_after = places.at
+        apart = Deployment(cast(JournalStore, faulty), deployment.keys, deployment.world, deployment.hot_runs)
+        async with deployment.process(ship, loops=False) as starter:
+            view = await starter.start(ship)
+        async with apart.process(ship, loops=False) as one:
+            actor = one.executor.adopt(view.id, None, None)
+            lease = one.executor.new_lease()
+            read = places.stop("read_run got")
+            actor.look_again()
+            async with read:
+                await _claim(starter, view.id, lease)
+                one.executor.go_on(view.id, lease)
+            await one.answer(carrier.urls[0], b"1")
+
+            assert b"1" == (await one.settled(view.id, within_s=5)).output
+
     async def test_a_run_claimed_while_its_process_stops_is_given_back(self, deployment: Deployment) -> None:
         """The claim is in the store, its reply isn't there yet: who comes next needn't wait for the lease."""
         carrier, places = Carrier(), Places()
@@ -421,3 +461,9 @@ async def _claim(process: EngineProcess, run_id: UUID, lease: Lease) -> None:
         definitions=[stored.control.definition],
     )
     assert [Claim(run_id, lease.id)] == await process.store.claim(request)
+
+
+async def _lease(process: EngineProcess, run_id: UUID) -> UUID | None:
+    stored = await process.store.read_run(run_id)
+    assert stored is not None
+    return stored.control.lease_id
