@@ -33,7 +33,7 @@ _log = logging.getLogger("abeyance.runs")
 _LONGEST_TIMER_S = 60.0
 _FIRST_RETRY_S = 0.25
 _LONGEST_RETRY_S = 5.0
-_MOST_LOSSES = 100
+_MOST_LOSSES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Actor:
         self._waiters: list[asyncio.Future[Session | None]] = []
         self._retry: asyncio.TimerHandle | None = None
         self._retry_s = _FIRST_RETRY_S
-        self._losses = 0
+        self._losses: list[int] = []
         self._old = False
         self._perhaps: Lease | None = None
         self.lease: Lease | None = None
@@ -254,23 +254,8 @@ class Actor:
         commands = list(self._inbox)
         turn = Turn(session)
         refused = self._decide(turn, commands)
-        if not turn.batch.empty:
-            lease = self._lease_after(turn)
-            append = turn.batch.append(
-                seen=session.seen, lease=lease, definition=digest16(session.definition)
-            )
-            self._perhaps, before = lease, self.lease
-            won = await self._append(append)
-            self._perhaps = None
-            if self.lost:
-                return
-            if not won:
-                self._lose()
-                return
-            self._losses, self._retry_s = 0, _FIRST_RETRY_S
-            session.seen = append.control
-            if self.lease is before:  # else the agenda gave the run back to this process after the append
-                self.hold(lease)
+        if not turn.batch.empty and not await self._write(session, turn):
+            return
         for _ in commands:
             self._inbox.popleft()
         for command in commands:
@@ -279,11 +264,29 @@ class Actor:
                 command.reply.set_exception(error) if error else command.reply.set_result(None)
         await self._after(turn)
 
-    def _lose(self) -> None:
-        """Something else came first: read and decide again. Rows that no event explains always come first."""
+    async def _write(self, session: Session, turn: Turn) -> bool:
+        """Store the turn; whether it won and the run is still this process's."""
+        lease, before = self._lease_after(turn), self.lease
+        append = turn.batch.append(seen=session.seen, lease=lease, definition=digest16(session.definition))
+        self._perhaps = lease
+        won = await self._append(append)
+        self._perhaps = None
+        if self.lost:
+            return False
+        if not won:
+            self._lose(append.expected_version)
+            return False
+        self._losses, self._retry_s = [], _FIRST_RETRY_S
+        session.seen = append.control
+        if self.lease is before:  # else the agenda gave the run back to this process after the append
+            self.hold(lease)
+        return True
+
+    def _lose(self, version: int) -> None:
+        """Something else came first: read and decide again. If no event did, 20 times, the rows are wrong."""
         self.forget_session()
-        self._losses += 1
-        if self._losses >= _MOST_LOSSES:
+        self._losses = [version, *(each for each in self._losses if each == version)]
+        if len(self._losses) >= _MOST_LOSSES:
             raise HistoryDamagedError("every append loses: its rows and its events differ", str(self.run_id))
 
     async def _append(self, append: Append) -> bool:

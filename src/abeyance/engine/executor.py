@@ -432,13 +432,18 @@ class Executor:
 
     async def _hint_loop(self) -> None:
         while True:
+            hints = self.store.hints()
             try:
-                async for run_id in self.store.hints():
+                async for run_id in hints:
                     self.hint(run_id)
             except StoreUnavailableError:
                 pass
             except Exception:
                 _log.exception("listening for hints failed")
+            finally:
+                close = getattr(hints, "close", None)  # one that has a connection of its own
+                if close is not None:
+                    await close()
             await asyncio.sleep(self.limits.poll_s)
 
 

@@ -338,15 +338,15 @@ class TestLease:
         gate = Gate()
         ship = flow("t.flow", input=Empty, steps=[step("slow", gate.tool, input=given)])
         async with apart.process(ship) as one:
-            await one.start(ship, wait=False)
+            view = await one.start(ship, wait=False)
             await asyncio.wait_for(gate.entered.wait(), 10)
+            before = faulty.calls.count("append")
             faulty.loses = True
             gate.open.set()
-            await asyncio.sleep(0.3)
-            before = faulty.calls.count("append")
-            await asyncio.sleep(0.3)
+            while one.executor.find(view.id) is not None:
+                await asyncio.sleep(0.01)
 
-            assert 5 > faulty.calls.count("append") - before
+            assert 20 == faulty.calls.count("append") - before
 
 
 class TestWarmRuns:
