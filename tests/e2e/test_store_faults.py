@@ -16,10 +16,10 @@ from abeyance.engine import actor as actors
 from abeyance.engine.executor import Limits
 from abeyance.engine.scripting import ScriptContext
 from abeyance.errors import StoreUnavailableError
-from abeyance.journal.store import JournalStore, StoredRun
+from abeyance.journal.store import JournalStore, KeyStore, StoredRun
 from tests.support.carrier import Carrier, Empty, Loose, closed_state, one_step, pausing
 from tests.support.engine import SIGNER, Deployment, EngineProcess, definitions_of
-from tests.support.faulty_store import READS, Fault, FaultyStore, Moment
+from tests.support.faulty_store import KEYS, READS, Fault, FaultyStore, Moment
 from tests.support.standing import assert_all_stand
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -145,6 +145,43 @@ class TestOneFault:
 
             assert b"1" == (await process.settled(view.id)).output
 
+    async def test_a_hint_that_fails_refuses_nothing(self, deployment: Deployment) -> None:
+        """What is stored was taken; the poll of whoever executes finds it."""
+        carrier = Carrier()
+        ship, faulty = one_step(pausing(carrier)), FaultyStore(deployment.store)
+        apart = Deployment(cast(JournalStore, faulty), deployment.keys, deployment.world, deployment.hot_runs)
+        async with (
+            deployment.process(ship) as worker,
+            apart.process(ship, limits=Limits(execute=False)) as front,
+        ):
+            faulty.fault = Fault(1, "before", {"hint"}, more=2)
+            started = await front.start(ship, wait=False)
+            await worker.settled(started.id, "suspended")
+            await front.answer(carrier.urls[0], b"1")
+
+            assert b"1" == (await worker.settled(started.id)).output
+            assert 2 == faulty.calls.count("hint")
+
+    @pytest.mark.parametrize("moment", ["before", "after"])
+    async def test_a_key_store_that_fails_refuses_a_start_and_then_doesn_t(
+        self, deployment: Deployment, moment: Moment
+    ) -> None:
+        """Nothing is started without a key; the next start gets one."""
+        carrier = Carrier()
+        ship, faulty = one_step(pausing(carrier)), FaultyStore(deployment.keys)
+        apart = Deployment(deployment.store, cast(KeyStore, faulty), deployment.world, deployment.hot_runs)
+        async with apart.process(ship) as process:
+            faulty.fault = Fault(1, moment, KEYS)
+            with pytest.raises(StoreUnavailableError):
+                await process.start(ship)
+
+            view = await process.start(ship)
+        faulty.fault = Fault(1, moment, KEYS)
+        async with apart.process(ship) as process:
+            value = await insist(lambda: _answered(process, carrier.urls[0]))
+
+            assert value == (await process.settled(view.id)).output
+
     @pytest.mark.case("A05")
     @pytest.mark.parametrize("sent", [1, 2], ids=["once", "again"])
     async def test_an_answer_whose_reply_was_lost_wakes_its_run(
@@ -164,6 +201,11 @@ class TestOneFault:
 
             assert b"1" == (await process.settled(view.id)).output
             assert 1 == (await process.topics(view.id)).count("wait-token-completed")
+
+
+async def _answered(process: EngineProcess, url: str) -> bytes:
+    await process.answer(url, b"1")
+    return b"1"
 
 
 async def _answer_all(

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from abeyance.errors import StoreUnavailableError
-from abeyance.journal.store import JournalStore
+from abeyance.journal.store import JournalStore, KeyStore
 
 Moment = Literal["before", "after"]
 
 WRITES = frozenset(("append", "release", "claim", "renew"))
+KEYS = frozenset(("take", "get"))
 READS = frozenset(("read_run", "read_record", "read_events", "find_link", "find_wait"))
+_FALLIBLE = WRITES | READS | KEYS | {"hint"}
 
 
 @dataclass(slots=True)
@@ -42,12 +44,12 @@ class Fault:
 
 
 class FaultyStore:
-    """Hands everything on to `store`, but for what `fault` says. `calls` lists what was called.
+    """Hands everything on to `store`, of events or keys, but for what `fault` says. `calls` lists all calls.
 
     `gone`: every call fails. `loses`: every append loses.
     """
 
-    def __init__(self, store: JournalStore) -> None:
+    def __init__(self, store: JournalStore | KeyStore) -> None:
         self._store = store
         self.fault: Fault | None = None
         self.gone = False
@@ -59,7 +61,7 @@ class FaultyStore:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
-        if name not in WRITES | READS:
+        if name not in _FALLIBLE:
             return found
 
         async def call(*args: Any, **kwargs: Any) -> Any:

@@ -7,6 +7,7 @@ grow with the history. Answer and deadline race for one slot, which one conditio
 reads again and decides again.
 """
 
+import logging
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -30,6 +31,7 @@ from abeyance.journal.store import Append, StoredWait
 from abeyance.world import to_micros
 
 _TRIES = 50
+_log = logging.getLogger("abeyance.acceptor")
 
 
 class _ByRowsError(RefusedError):
@@ -98,6 +100,11 @@ class Acceptor:
                 by_rows, wait.stored = True, None
             except ConflictError:
                 wait.stored = None
+            except HistoryDamagedError as error:
+                _log.exception("ALARM: no answer can be taken for run %s", wait.run_id)
+                raise StoreUnavailableError(
+                    "the run's history doesn't hold: nothing was taken, an operator must look at it"
+                ) from error
         raise StoreUnavailableError("the run is written to by many at once; send the answer again")
 
     def _decide(self, turn: Turn, wait: Answerable, value: bytes) -> None:
@@ -157,7 +164,7 @@ class Acceptor:
             executor.go_on(row.run_id, lease)
         else:
             executor.hint(row.run_id)
-            await executor.store.hint([row.run_id])
+            await executor.tell(row.run_id)
         return True
 
     async def _append(self, append: Append) -> bool:

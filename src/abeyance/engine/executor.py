@@ -183,7 +183,7 @@ class Executor:
         if not await self.append(append):
             raise StoreUnavailableError("the run's id is taken; start it again")
         self.hint(session.run_id)
-        await self.store.hint([session.run_id])
+        await self.tell(session.run_id)
         return None
 
     async def cancel_stored(self, run_id: UUID, actor: str | None) -> bool:
@@ -201,7 +201,7 @@ class Executor:
             batch.append(seen=stored.control, lease=None, definition=stored.control.definition)
         )
         if won and stored.control.lease_id is not None:
-            await self.store.hint([run_id])
+            await self.tell(run_id)
         return won
 
     def find(self, run_id: UUID) -> Actor | None:
@@ -253,6 +253,13 @@ class Executor:
             return
         self._hinted.add(run_id)
         self._wake.set()
+
+    async def tell(self, run_id: UUID) -> None:
+        """Hint at this run to other processes. What is stored is stored, whether they hear of it or not."""
+        try:
+            await self.store.hint([run_id])
+        except StoreUnavailableError:
+            _log.warning("no hint at run %s could be sent; a poll finds it", run_id)
 
     def _cool_down(self, run_id: UUID) -> None:
         known = self._warm.pop(run_id, None)
