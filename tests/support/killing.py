@@ -202,11 +202,15 @@ class Victim:
         self.answered[run] = value
 
     def live(
-        self, kill_at: Place | None = None, trace: Path | None = None, seconds: float = PATIENCE_S
+        self,
+        kill_at: Place | None = None,
+        trace: Path | None = None,
+        seconds: float = PATIENCE_S,
+        stopped: bool = False,
     ) -> bool:
         """One life: start, start runs, answer what asks, until it is dead or its own runs have ended.
 
-        Returns whether it died. After `seconds` it is killed from outside.
+        Returns whether it died. After `seconds` it is killed from outside, or `stopped`.
         """
         self.start(kill_at, trace)
         end = time.monotonic() + seconds
@@ -214,9 +218,18 @@ class Victim:
         while not self.dead and not self.ended(own):
             self.answer_all()
             if time.monotonic() > end:
-                self.kill()
+                self._end(stopped)
             time.sleep(0.005)
-        return self.dead
+        died = self.dead
+        if stopped and not died:
+            self._end(stopped)
+        return died
+
+    def _end(self, stopped: bool) -> None:
+        if not stopped:
+            self.kill()
+        elif (code := self.stop()) != 0:
+            self.problems.append(f"a stop ended with {code}: {self.said()}")
 
     def finish(self) -> None:
         """A last life without a trap: every run ends, every answer is sent twice, the server stops."""

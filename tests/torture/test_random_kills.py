@@ -1,4 +1,4 @@
-"""kill -9 of a real server at random places and moments, again and again, on one deployment of each store.
+"""kill -9 of a real server at random places and moments, and stops, on one deployment of each store.
 
 The seed says which; `ABEYANCE_TEST_KILLS` says how often (default: 120 lives).
 """
@@ -38,9 +38,18 @@ class TestKilledServer:
 
 
 def one_life(server: Victim, rng: Random) -> bool:
-    """Killed at a place, if it comes there at all, or by the clock; whether it died of that."""
-    by_clock = rng.random() < 0.3
-    place = None if by_clock else Place(rng.choice(NAMES), rng.choice((1, 1, 2, 3, 5, 8)))
-    died = server.live(place, seconds=rng.uniform(0, 0.5) if by_clock else 20)
-    server.kill()
+    """Killed at a place, if it comes there at all, or by the clock, or stopped as an operator does.
+
+    Returns whether it died of that.
+    """
+    chance = rng.random()
+    place = Place(rng.choice(NAMES), rng.choice((1, 1, 2, 3, 5, 8)))
+    if chance < 0.65:
+        died = server.live(place, seconds=20)
+        server.kill()
+    elif chance < 0.85:
+        died = server.live(seconds=rng.uniform(0, 0.4))
+        server.kill()
+    else:
+        died = server.live(seconds=rng.uniform(0, 0.4), stopped=True)
     return died
