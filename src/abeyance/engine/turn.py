@@ -110,15 +110,18 @@ class Session:
         self.ending: Recorded | None = None
 
     def load(self, stored: StoredRun) -> Iterator[None]:
-        """Take a stored history: check the chain, rebuild the state, replay the program. Yields now and then,
-        so that a long history doesn't hold up the loop.
+        """Take a stored history: check the chain and the newest signature, which together cover all of it,
+        rebuild the state, replay the program. Yields now and then, so that a long history doesn't hold up
+        the loop.
 
         Raises `HistoryDamagedError`, `UnknownEventError`, and `DivergenceError` when the code doesn't fit.
         """
         self.seen = stored.control
-        recorded = []
+        recorded, codec = [], self.desk.codec
+        keys = {self.desk.signer.kid: self.desk.signer.public_key}
         for number, row in enumerate(stored.events, 1):
-            recorded.append(self.desk.codec.open(row))
+            newest = number == len(stored.events)
+            recorded.append(codec.verify(row, keys) if newest else codec.open(row))
             self._take(recorded[-1], stored.contents.get(row.version))
             if number % _EVENTS_BETWEEN_YIELDS == 0:
                 yield

@@ -95,9 +95,6 @@ class TestDamagedRun:
             assert after.due is not None
             assert after.due - await process.store.now() > 1_000_000_000
 
-    @pytest.mark.xfail(
-        strict=True, reason="rebuilding a run doesn't check the newest event's signature (design 3.1)"
-    )
     async def test_a_signature_that_doesn_t_hold_stops_its_run(
         self, deployment: Deployment, caplog: pytest.LogCaptureFixture
     ) -> None:
