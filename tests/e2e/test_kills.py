@@ -1,4 +1,4 @@
-"""kill -9 of a real server at every place where it writes or acts, on both stores (design 13).
+"""kill -9 of a real server at every place where it writes or acts, on both stores.
 
 One deployment lives through all of it: each life starts runs, takes up those of the lives before, and is
 killed at one place. The last one isn't.

@@ -44,6 +44,9 @@ class Runs:
 
         Returns when it ends or suspends, at most after 30 s; with `wait=False` at once. `ttl_ms` bounds all
         its waits, in milliseconds. Left out, `input` is `{}`. Signed records keep `labels`: no personal data.
+
+        This release's server refuses a `participant` and keeps no `idempotency_key`: a start that is sent
+        again starts another run.
         """
         if (flow is None) == (script is None):
             raise TypeError("name exactly one: flow or script")
