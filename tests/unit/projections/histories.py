@@ -398,16 +398,20 @@ def begin(run_id: UUID = RUN_ID, labels: dict[str, str] | None = None) -> Author
     return author
 
 
+CALL = (0,)
+"""The first move of a run that opens a wait with a link."""
+
+
 def move_lists(most: int = 25) -> st.SearchStrategy[list[int]]:
     """Lists of moves; shrinks towards few and towards starting calls."""
     return st.lists(st.integers(min_value=0, max_value=40), max_size=most)
 
 
-def authors(most: int = 25) -> st.SearchStrategy[Author]:
-    """Runs with random histories."""
+def authors(most: int = 25, *, first: tuple[int, ...] = ()) -> st.SearchStrategy[Author]:
+    """Runs with random histories, after these first moves."""
     return st.builds(
         write,
-        move_lists(most),
+        move_lists(most).map(lambda moves: [*first, *moves]),
         cut_every=st.integers(min_value=1, max_value=4),
         labels=st.just({"order": "1"}),
     )
