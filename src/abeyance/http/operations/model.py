@@ -1,0 +1,53 @@
+"""How an operation of the API is described: one entry a route and method."""
+
+from dataclasses import dataclass
+
+from abeyance import errors
+from abeyance.http.errors import MethodNotAllowedError
+from abeyance.http.schemas import Body, Wire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What is answered when nothing is refused. `example` is JSON, or text if there is no `model`."""
+
+    status: int
+    says: str
+    model: type[Wire] | None
+    example: bytes
+    title: str = "example"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One method of one route. `body` is the model of its body, `any_json` says that it is any JSON value.
+
+    `refusals` are those of the route itself; what every route may answer is added by `every_refusal`.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    description: str
+    answers: tuple[Answer, ...]
+    refusals: tuple[type[errors.AbeyanceError], ...] = ()
+    body: type[Body] | None = None
+    any_json: bool = False
+    body_example: object = None
+    query: type[Wire] | None = None
+    open_to_all: bool = False
+    uses_store: bool = True
+
+    def every_refusal(self) -> tuple[type[errors.AbeyanceError], ...]:
+        """All that this operation may refuse with, `500` apart."""
+        found = list(self.refusals)
+        if self.body or self.any_json:
+            found += [errors.UnsupportedMediaTypeError, errors.RequestTooLargeError, errors.BadInputError]
+        if self.query:
+            found += [errors.BadInputError, errors.UnknownFieldError]
+        if not self.open_to_all:
+            found += [errors.UnauthenticatedError, errors.PermissionDeniedError]
+        if self.uses_store:
+            found.append(errors.StoreUnavailableError)
+        return tuple(dict.fromkeys([*found, MethodNotAllowedError]))

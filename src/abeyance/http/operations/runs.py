@@ -1,0 +1,95 @@
+"""The operations on runs."""
+
+from abeyance import errors
+from abeyance.http import answers, samples
+from abeyance.http.operations.model import Answer, Operation
+from abeyance.http.render import run
+from abeyance.http.schemas import (
+    NoBody,
+    ResumeBody,
+    RunQuery,
+    RunsQuery,
+    StartRunBody,
+)
+
+_SUSPENDED = run(samples.SUSPENDED)
+_COMPLETED = run(samples.COMPLETED)
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        method="POST",
+        path="/v1/runs",
+        name="startRun",
+        summary="Start a run",
+        description=(
+            "Waits until the run ends or suspends, at most 30 s; with `\"wait\": false`, past that time, "
+            "or when too many requests wait already, the answer is `202` with the run as it is."
+        ),
+        body=StartRunBody,
+        body_example=samples.START_BODY,
+        answers=(
+            Answer(status=201, says="The run has ended or waits.", model=answers.Run, example=_SUSPENDED),
+            Answer(status=202, says="The run goes on.", model=answers.Run, example=run(samples.RUNNING)),
+        ),
+        refusals=(errors.UnknownFieldError, errors.InputInvalidError, errors.DefinitionNotFoundError),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/runs",
+        name="listRuns",
+        summary="List runs, newest first",
+        description="The list follows the journal, and may be a moment behind it.",
+        query=RunsQuery,
+        answers=(
+            Answer(status=200, says="A page of runs.", model=answers.RunsPage, example=samples.RUNS_PAGE),
+        ),
+        refusals=(errors.InvalidCursorError,),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/runs/{id}",
+        name="getRun",
+        summary="Get a run",
+        description="The run as it is now, never behind its journal; with `wait=true`, once it rests.",
+        query=RunQuery,
+        answers=(
+            Answer(status=200, says="The run.", model=answers.Run, example=_SUSPENDED),
+        ),
+        refusals=(errors.RunNotFoundError,),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/runs/{id}/resume",
+        name="resumeRun",
+        summary="Answer a wait with the app's key",
+        description=(
+            "The run resumes in the same request. The answer is the run after it, running, ended or at "
+            "its next wait, after at most 30 s. A field that the body doesn't take is `400 bad-input`."
+        ),
+        body=ResumeBody,
+        body_example=samples.RESUME_BODY,
+        answers=(Answer(status=200, says="The run after it.", model=answers.Run, example=_COMPLETED),),
+        refusals=(
+            errors.RunNotFoundError,
+            errors.WaitTokenNotFoundError,
+            errors.WaitTokenClosedError,
+            errors.AnswerInvalidError,
+            errors.ResumeNotSupportedError,
+        ),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/runs/{id}/cancel",
+        name="cancelRun",
+        summary="Cancel a run",
+        description="Cancels the run and everything it waits for. Send no body, or `{}`.",
+        body=NoBody,
+        body_example={},
+        answers=(
+            Answer(
+                status=200, says="The run after it.", model=answers.Run, example=run(samples.CANCELLED)
+            ),
+        ),
+        refusals=(errors.RunNotFoundError, errors.RunAlreadyTerminalError, errors.UnknownFieldError),
+    ),
+)  # fmt: skip
