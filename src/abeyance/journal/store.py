@@ -65,6 +65,17 @@ class LinkRow(NamedTuple):
     opened: int
 
 
+class ReplyRow(NamedTuple):
+    """An idempotency key. `scope` is a keyed hash of workspace, key holder, path and key, `request` one of
+    the whole request. It is kept until `expires`, then its key is as good as new.
+    """
+
+    scope: bytes
+    request: bytes
+    created: int
+    expires: int
+
+
 class Control(NamedTuple):
     """A run's `run_control` row.
 
@@ -99,6 +110,10 @@ class Append:
     `lease_until` are taken from it only if the lease changes or nobody holds one, so that an acceptor never
     shortens what the lease's holder has renewed. `waits` are whole rows, inserted or put in place of the row
     with the same `(run_id, opened)`; a row that is closed already is never changed.
+
+    A new run loses unless its tenant is active (`StoredWait.tenant`). A `reply` whose scope is kept already
+    makes the append lose, whatever it is. The links with `dead_links` as digests are gone afterwards: who has
+    one of them has an unknown link.
     """
 
     expected_version: int
@@ -108,6 +123,8 @@ class Append:
     contents: tuple[ContentRow, ...] = ()
     waits: tuple[WaitRow, ...] = ()
     links: tuple[LinkRow, ...] = ()
+    dead_links: tuple[bytes, ...] = ()
+    reply: ReplyRow | None = None
 
     @property
     def run_id(self) -> UUID:
@@ -142,7 +159,9 @@ class StoredRun(NamedTuple):
 class StoredWait(NamedTuple):
     """What the acceptor of an answer works from: the link's or token's wait, its run's control row, the run's
     newest event, and the event that opened the wait. `answer_blob` is the sealed answer that the wait
-    holds or took, if there is one. The cost doesn't grow with the history.
+    holds or took, if there is one. `tenant` says whether the run's workspace and project let it go on:
+    `active`, `tenant-suspended`, `tenant-closing` or `project-suspended`. The cost doesn't grow with the
+    history.
     """
 
     wait: WaitRow
@@ -150,6 +169,7 @@ class StoredWait(NamedTuple):
     newest: EventRow
     opening: EventRow
     answer_blob: bytes | None
+    tenant: str = "active"
 
 
 class OpenWait(NamedTuple):
@@ -186,9 +206,10 @@ class ClaimRequest:
     """Which runs a process may take. Lost hints cost nothing: `due` finds everything.
 
     Claimable is a run whose `due` has come (or that is `hinted` and ready), that nobody holds a live lease
-    on, and whose definition is in `definitions` (or whose `due` is older than `grace_micros`: any process
-    with room may then look whether its code fits). Hinted runs come first, then two thirds of the room for
-    the newest ready, one third for the oldest due, so that neither starves the other.
+    on, whose tenant is active, and whose definition is in `definitions` (or whose `due` is older than
+    `grace_micros`: any process with room may then look whether its code fits). Hinted runs come first, then
+    two thirds of the room for the newest ready, one third for the oldest due, so that neither starves the
+    other.
     """
 
     now: int

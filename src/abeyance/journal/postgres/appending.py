@@ -16,8 +16,10 @@ _WAIT = (
     "bigint[]", "bigint[]", "uuid[]", "bigint[]", "text[]", "bigint[]", "bigint[]", "bigint[]", "bigint[]",
 )  # fmt: skip
 _LINK = ("bigint[]", "bytea[]", "bigint[]")
+_DEAD_LINK = ("bigint[]", "bytea[]")
+_REPLY = ("bigint[]", "bytea[]", "bytea[]", "bigint[]", "bigint[]")
 
-APPEND = value_of("journal_append", *_CONTROL, *_EXPECTED, *_EVENT, *_WAIT, *_LINK)
+APPEND = value_of("journal_append", *_CONTROL, *_EXPECTED, *_EVENT, *_WAIT, *_LINK, *_DEAD_LINK, *_REPLY)
 
 
 def columns(appends: Sequence[Append]) -> list[Any]:
@@ -30,6 +32,12 @@ def columns(appends: Sequence[Append]) -> list[Any]:
     values += _turn(len(_WAIT), [(item, *row[1:]) for item, append in numbered for row in append.waits])
     values += _turn(
         len(_LINK), [(item, row.digest, row.opened) for item, append in numbered for row in append.links]
+    )
+    values += _turn(
+        len(_DEAD_LINK), [(item, digest) for item, append in numbered for digest in append.dead_links]
+    )
+    values += _turn(
+        len(_REPLY), [(item, *append.reply) for item, append in numbered if append.reply is not None]
     )
     return values
 

@@ -10,12 +10,26 @@ BEGIN
     PERFORM pg_advisory_xact_lock(7305, uuid_hash(stream));
 END $$;
 
+-- Whether a tenant's runs may go on: `active`, or why not. Whoever has no row is active.
+CREATE FUNCTION tenant_state(asked_workspace text, asked_project text) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT coalesce(
+        (SELECT CASE state WHEN 'suspended' THEN 'tenant-suspended' ELSE 'tenant-closing' END
+         FROM workspaces WHERE workspace = asked_workspace AND state <> 'active'),
+        (SELECT 'project-suspended' FROM projects
+         WHERE workspace = asked_workspace AND project = asked_project AND state <> 'active'),
+        'active'
+    )
+$$;
+
 -- Write what wins, and return the numbers of the winners (from 1, in their order in `run_ids`).
 --
 -- The locks come before anything is written: a transaction gets its id at its first write, and one that got it
 -- and then waited for a run's row would put version n + 1 before n in the order of commits. They are taken in
 -- one order by everybody, so batches can't deadlock. Each statement below sees what was committed before the
 -- locks were granted.
+--
+-- A run of a tenant that isn't active is never begun. An idempotency key that is kept already makes its append
+-- lose; one that goes in with an append that then loses is taken out again.
 CREATE FUNCTION journal_append(
     run_ids uuid[], versions bigint[], heads bytea[], statuses text[], dues bigint[], lease_ids uuid[],
     lease_untils bigint[], definitions bytea[], key_ids bigint[], key_states text[], workspaces text[],
@@ -24,19 +38,30 @@ CREATE FUNCTION journal_append(
     event_items bigint[], event_versions bigint[], topics text[], states bytea[], contents bytea[],
     wait_items bigint[], openeds bigint[], call_keys uuid[], ordinals bigint[], wait_states text[],
     pauseds bigint[], answers bigint[], wait_dues bigint[], closeds bigint[],
-    link_items bigint[], digests bytea[], link_openeds bigint[]
+    link_items bigint[], digests bytea[], link_openeds bigint[],
+    dead_items bigint[], dead_digests bytea[],
+    reply_items bigint[], scopes bytea[], requests bytea[], reply_createds bigint[], reply_expireses bigint[]
 ) RETURNS bigint[] LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     won bigint[] := '{}';
     kept boolean;
     key integer;
+    asked integer;
 BEGIN
     IF cardinality(run_ids) = 1 THEN
         PERFORM pg_advisory_xact_lock(7305, uuid_hash(run_ids[1]));
     ELSE
         FOR key IN SELECT DISTINCT uuid_hash(run_id) FROM unnest(run_ids) AS run_id ORDER BY 1 LOOP
             PERFORM pg_advisory_xact_lock(7305, key);
+        END LOOP;
+    END IF;
+    IF cardinality(reply_items) > 0 THEN
+        FOR key IN
+            SELECT DISTINCT ('x' || encode(substring(scope FOR 4), 'hex'))::bit(32)::integer
+            FROM unnest(scopes) AS scope ORDER BY 1
+        LOOP
+            PERFORM pg_advisory_xact_lock(7307, key);
         END LOOP;
     END IF;
 
@@ -47,6 +72,21 @@ BEGIN
             WHERE w.item = number AND waits.closed IS NOT NULL
         ) THEN
             CONTINUE;
+        END IF;
+        IF expected_versions[number] = 0 AND tenant_state(workspaces[number], projects[number]) <> 'active' THEN
+            CONTINUE;
+        END IF;
+        asked := array_position(reply_items, number::bigint);
+        IF asked IS NOT NULL THEN
+            INSERT INTO replies (scope, request, run_id, created, expires)
+            VALUES (scopes[asked], requests[asked], run_ids[number], reply_createds[asked], reply_expireses[asked])
+            ON CONFLICT (scope) DO UPDATE SET
+                request = excluded.request, run_id = excluded.run_id, created = excluded.created,
+                expires = excluded.expires, reply = NULL
+            WHERE replies.expires <= excluded.created;
+            IF NOT FOUND THEN
+                CONTINUE;
+            END IF;
         END IF;
         IF expected_versions[number] = 0 THEN
             INSERT INTO run_control (
@@ -73,6 +113,8 @@ BEGIN
         END IF;
         IF FOUND THEN
             won := won || number::bigint;
+        ELSIF asked IS NOT NULL THEN
+            DELETE FROM replies WHERE scope = scopes[asked];
         END IF;
     END LOOP;
 
@@ -91,6 +133,10 @@ BEGIN
             call_key = excluded.call_key, ordinal = excluded.ordinal, state = excluded.state,
             paused = excluded.paused, answer = excluded.answer, due = excluded.due, closed = excluded.closed
         WHERE waits.closed IS NULL;
+    END IF;
+    IF cardinality(dead_items) > 0 THEN
+        DELETE FROM links USING unnest(dead_items, dead_digests) AS d (item, digest)
+        WHERE links.digest = d.digest AND d.item = ANY (won) AND links.run_id = run_ids[d.item];
     END IF;
     IF cardinality(link_items) > 0 THEN
         INSERT INTO links (digest, run_id, opened)
@@ -172,7 +218,8 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off 
 BEGIN
     RETURN QUERY
     SELECT c.*, NULL::bigint, NULL::uuid, NULL::bigint, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint,
-           NULL::bigint, f.originator_version, f.topic, f.state, n.originator_version, n.topic, n.state, n.content
+           NULL::bigint, f.originator_version, f.topic, f.state, n.originator_version, n.topic, n.state, n.content,
+           NULL::text
     FROM control_rows AS c
     LEFT JOIN journal_events AS f ON f.originator_id = run AND f.originator_version = 1
     LEFT JOIN LATERAL (
@@ -181,7 +228,7 @@ BEGIN
     WHERE c.run_id = run;
     RETURN QUERY
     SELECT (NULL::control_rows).*, w.opened, w.call_key, w.ordinal, w.state, w.paused, w.answer, w.due, w.closed,
-           o.originator_version, o.topic, o.state, p.originator_version, p.topic, p.state, NULL::bytea
+           o.originator_version, o.topic, o.state, p.originator_version, p.topic, p.state, NULL::bytea, NULL::text
     FROM waits AS w
     LEFT JOIN journal_events AS o ON o.originator_id = run AND o.originator_version = w.opened
     LEFT JOIN journal_events AS p ON p.originator_id = run AND p.originator_version = w.paused
@@ -196,7 +243,8 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
     SELECT c.*, w.opened, w.call_key, w.ordinal, w.state, w.paused, w.answer, w.due, w.closed,
-           o.originator_version, o.topic, o.state, n.originator_version, n.topic, n.state, a.content
+           o.originator_version, o.topic, o.state, n.originator_version, n.topic, n.state, a.content,
+           tenant_state(c.workspace, c.project)
     FROM waits AS w
     JOIN control_rows AS c ON c.run_id = run
     LEFT JOIN journal_events AS o ON o.originator_id = run AND o.originator_version = w.opened
@@ -249,6 +297,7 @@ BEGIN
               AND (c.status IN ('pending', 'running') OR c.status = 'suspended' AND c.due <= moment)
               AND (c.lease_id IS NULL OR c.lease_until <= moment)
               AND (c.definition = ANY (loaded) OR c.due <= moment - grace)
+              AND tenant_state(c.workspace, c.project) = 'active'
             LIMIT room FOR UPDATE SKIP LOCKED
         );
     END IF;
@@ -258,6 +307,7 @@ BEGIN
         WHERE c.status IN ('pending', 'running') AND c.due <= moment AND c.run_id <> ALL (taken)
           AND (c.lease_id IS NULL OR c.lease_until <= moment)
           AND (c.definition = ANY (loaded) OR c.due <= moment - grace)
+          AND tenant_state(c.workspace, c.project) = 'active'
         ORDER BY c.due DESC LIMIT rest - rest / 3 - (draw < rest % 3)::integer FOR UPDATE SKIP LOCKED
     );
     taken := taken || more;
@@ -266,6 +316,7 @@ BEGIN
         WHERE c.status IN ('pending', 'running', 'suspended') AND c.due <= moment AND c.run_id <> ALL (taken)
           AND (c.lease_id IS NULL OR c.lease_until <= moment)
           AND (c.definition = ANY (loaded) OR c.due <= moment - grace)
+          AND tenant_state(c.workspace, c.project) = 'active'
         ORDER BY c.due LIMIT room - cardinality(taken) FOR UPDATE SKIP LOCKED
     );
     taken := taken || more;

@@ -31,7 +31,8 @@ GET_DEFINITION = statement("SELECT document FROM definitions WHERE digest = $1",
 Row = tuple[Any, ...]
 
 # Columns of `journal_view`.
-_CONTROL, _WAIT, _ONE, _TWO, _BLOB = slice(0, 14), slice(14, 22), slice(22, 25), slice(25, 28), 28
+_CONTROL, _WAIT, _ONE, _TWO = slice(0, 14), slice(14, 22), slice(22, 25), slice(25, 28)
+_BLOB, _TENANT = 28, 29
 
 
 def to_run(rows: list[Row]) -> StoredRun | None:
@@ -68,7 +69,8 @@ def to_wait(rows: list[Row]) -> StoredWait | None:
     control = Control(*row[_CONTROL])
     run_id = control.run_id
     wait = WaitRow(run_id, *row[_WAIT])
-    return StoredWait(wait, control, _event(run_id, row[_TWO]), _event(run_id, row[_ONE]), row[_BLOB])
+    newest, opening = _event(run_id, row[_TWO]), _event(run_id, row[_ONE])
+    return StoredWait(wait, control, newest, opening, row[_BLOB], row[_TENANT])
 
 
 def _open_wait(run_id: UUID, row: Row) -> OpenWait:

@@ -112,6 +112,38 @@ CREATE TABLE sealer_held (
     PRIMARY KEY (originator_id, originator_version)
 );
 
+-- What may go on where. A tenant without a row is active, so that a deployment that never made one has none.
+CREATE TABLE workspaces (
+    workspace text NOT NULL,
+    state text NOT NULL CHECK (state IN ('active', 'suspended', 'closing', 'closed')),
+    created bigint NOT NULL,
+    updated bigint NOT NULL,
+    PRIMARY KEY (workspace)
+);
+
+CREATE TABLE projects (
+    workspace text NOT NULL,
+    project text NOT NULL,
+    state text NOT NULL CHECK (state IN ('active', 'suspended')),
+    created bigint NOT NULL,
+    updated bigint NOT NULL,
+    PRIMARY KEY (workspace, project)
+);
+
+-- Idempotency keys. `scope` is a keyed hash of who asked for what under which key, `request` one of the whole
+-- request. `run_id` is the run that came of it, if the effect was a run's. `reply` is sealed.
+CREATE TABLE replies (
+    scope bytea NOT NULL,
+    request bytea NOT NULL,
+    run_id uuid,
+    created bigint NOT NULL,
+    expires bigint NOT NULL,
+    reply bytea,
+    PRIMARY KEY (scope)
+);
+ALTER TABLE replies ALTER COLUMN reply SET STORAGE EXTERNAL;
+CREATE INDEX replies_expires ON replies (expires);
+
 -- A control row in the order of the port's tuple.
 CREATE VIEW control_rows AS
 SELECT run_id, version, head, status, due, lease_id, lease_until, definition, key_id, key_state, workspace,
@@ -126,5 +158,6 @@ CREATE TYPE journal_view AS (
     closed bigint,
     one_version bigint, one_topic text, one_state bytea,
     two_version bigint, two_topic text, two_state bytea,
-    blob bytea
+    blob bytea,
+    tenant text
 );

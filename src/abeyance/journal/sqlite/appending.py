@@ -9,7 +9,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from abeyance.journal.store import Append, Control, EventRow, WaitRow
+from abeyance.journal.sqlite.reading import TENANT_STATE
+from abeyance.journal.store import Append, Control, EventRow, ReplyRow, WaitRow
 
 _SECOND_LINE = (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
 
@@ -36,6 +37,15 @@ _INSERT_EVENT = (
 )
 _INSERT_CONTENT = "INSERT INTO contents (event, blob) VALUES (?, ?)"
 _INSERT_LINK = "INSERT INTO links (digest, run_id, opened) VALUES (?, ?, ?)"
+_DELETE_LINK = "DELETE FROM links WHERE digest = ? AND run_id = ?"
+_TENANT_STATE = f"SELECT {TENANT_STATE} FROM (SELECT ? AS workspace, ? AS project) AS c"
+_PUT_REPLY = """
+INSERT INTO replies (scope, request, created, expires, run_id) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (scope) DO UPDATE
+SET request = excluded.request, created = excluded.created, expires = excluded.expires,
+    run_id = excluded.run_id, reply = NULL
+WHERE replies.expires <= excluded.created
+"""
 _FIND_CLOSED = "SELECT 1 FROM waits WHERE run_id = ? AND opened = ? AND closed IS NOT NULL"
 _PUT_WAIT = """
 INSERT INTO waits (run_id, opened, call_key, ordinal, state, paused, answer, due, closed)
@@ -86,7 +96,7 @@ def insert_events(cursor: sqlite3.Cursor, events: Iterable[EventRow]) -> list[in
 
 
 def _attempt(cursor: sqlite3.Cursor, append: Append) -> list[int] | None:
-    if any(_is_closed(cursor, wait) for wait in append.waits) or not _swap(cursor, append):
+    if not _may_win(cursor, append) or not _swap(cursor, append):
         return None
     try:
         return _insert(cursor, append)
@@ -94,6 +104,23 @@ def _attempt(cursor: sqlite3.Cursor, append: Append) -> list[int] | None:
         if error.sqlite_errorcode not in _SECOND_LINE:
             raise
         return None
+
+
+def _may_win(cursor: sqlite3.Cursor, append: Append) -> bool:
+    if any(_is_closed(cursor, wait) for wait in append.waits):
+        return False
+    if append.expected_version == 0 and not _is_active(cursor, append.control):
+        return False
+    return append.reply is None or _put_reply(cursor, append.reply, append.run_id)
+
+
+def _is_active(cursor: sqlite3.Cursor, control: Control) -> bool:
+    row = cursor.execute(_TENANT_STATE, (control.workspace, control.project)).fetchone()
+    return bool(row[0] == "active")
+
+
+def _put_reply(cursor: sqlite3.Cursor, reply: ReplyRow, run_id: UUID) -> bool:
+    return cursor.execute(_PUT_REPLY, (*reply, run_id.bytes)).rowcount == 1
 
 
 def _is_closed(cursor: sqlite3.Cursor, wait: WaitRow) -> bool:
@@ -129,6 +156,8 @@ def _insert(cursor: sqlite3.Cursor, append: Append) -> list[int]:
         cursor.execute(_INSERT_CONTENT, (event, content.blob))
     for wait in append.waits:
         cursor.execute(_PUT_WAIT, (wait.run_id.bytes, wait.opened, _blob(wait.call_key), *wait[3:]))
+    for digest in append.dead_links:
+        cursor.execute(_DELETE_LINK, (digest, append.run_id.bytes))
     for link in append.links:
         cursor.execute(_INSERT_LINK, (link.digest, link.run_id.bytes, link.opened))
     return rowids

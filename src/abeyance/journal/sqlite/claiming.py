@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from itertools import islice
 from uuid import UUID
 
+from abeyance.journal.sqlite.reading import TENANT_STATE
 from abeyance.journal.store import Claim, ClaimRequest
 
 _READY = "status IN ('pending', 'running')"
 _SLEEPING = "status = 'suspended'"
 _FREE = "(lease_id IS NULL OR coalesce(lease_until, 0) <= :now)"
+_ACTIVE = f"{TENANT_STATE} = 'active'"
 _TAKE = "UPDATE run_control SET lease_id = ?, lease_until = ?, due = ? WHERE run_id = ?"
 _RENEW = "UPDATE run_control SET lease_until = ? WHERE lease_id = ?"
 _RELEASE = """
@@ -50,16 +52,16 @@ class _Query:
     def due(self, cursor: sqlite3.Cursor, state: str, order: str) -> list[tuple[bytes, int]]:
         """Runs in `state` whose time has come, by `due` in this order."""
         statement = (
-            f"SELECT run_id, due FROM run_control WHERE {state} AND due <= :now AND {_FREE} AND {self.fits} "
-            f"ORDER BY due {order} LIMIT :limit"
+            f"SELECT run_id, due FROM run_control AS c WHERE {state} AND due <= :now AND {_FREE} "
+            f"AND {self.fits} AND {_ACTIVE} ORDER BY due {order} LIMIT :limit"
         )
         return cursor.execute(statement, self.values).fetchall()
 
     def is_claimable(self, cursor: sqlite3.Cursor, run_id: UUID) -> bool:
         """Whether a hinted run is ready, or due."""
         statement = (
-            f"SELECT 1 FROM run_control WHERE run_id = :run AND ({_READY} OR {_SLEEPING} AND due <= :now) "
-            f"AND {_FREE} AND {self.fits}"
+            f"SELECT 1 FROM run_control AS c WHERE run_id = :run "
+            f"AND ({_READY} OR {_SLEEPING} AND due <= :now) AND {_FREE} AND {self.fits} AND {_ACTIVE}"
         )
         return cursor.execute(statement, {**self.values, "run": run_id.bytes}).fetchone() is not None
 

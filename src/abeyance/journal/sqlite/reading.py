@@ -28,6 +28,13 @@ _CONTROL = (
     "c.key_state, c.workspace, c.project, c.created, c.updated"
 )
 _WAIT = "w.run_id, w.opened, w.call_key, w.ordinal, w.state, w.paused, w.answer, w.due, w.closed"
+TENANT_STATE = """coalesce(
+    (SELECT CASE state WHEN 'suspended' THEN 'tenant-suspended' ELSE 'tenant-closing' END
+     FROM workspaces AS t WHERE t.workspace = c.workspace AND t.state <> 'active'),
+    (SELECT 'project-suspended' FROM projects AS t
+     WHERE t.workspace = c.workspace AND t.project = c.project AND t.state <> 'active'),
+    'active')"""
+"""Whether the tenant of the control row `c` lets its runs go on, or why not; without a row it does."""
 # CROSS JOIN keeps the order of the tables as written: from the one row that is named to its neighbours.
 _STORED_WAIT = """
 CROSS JOIN run_control AS c ON c.run_id = w.run_id
@@ -42,7 +49,7 @@ LEFT JOIN contents AS a ON a.event = e.rowid
 """
 _STORED_WAIT_COLUMNS = (
     f"{_WAIT}, {_CONTROL}, n.originator_version, n.topic, n.state, "
-    "o.originator_version, o.topic, o.state, a.blob"
+    f"o.originator_version, o.topic, o.state, a.blob, {TENANT_STATE}"
 )
 
 SELECT_CONTROL = f"SELECT {_CONTROL} FROM run_control AS c WHERE c.run_id = ?"
@@ -194,7 +201,7 @@ def _stored_wait(row: Row | None) -> StoredWait | None:
     if row[23] is None or row[26] is None:
         raise _damaged(wait.run_id)
     newest, opening = EventRow(wait.run_id, *row[23:26]), EventRow(wait.run_id, *row[26:29])
-    return StoredWait(wait, control, newest, opening, row[29])
+    return StoredWait(wait, control, newest, opening, row[29], row[30])
 
 
 def _open_wait(row: Row) -> OpenWait:
