@@ -36,7 +36,8 @@ The same as OpenAPI 3.1: `GET /v1/openapi.json`.
 - **Lists** are `data`, `hasMore` and, if there is more, `nextCursor`.
 - **Headers**: `Cache-Control: no-store`, and `X-Request-Id`, which the server's log has too.
 - **A refusal** took nothing. Its `code` is the contract, its `message` is for people; `details.issues` says
-  where a value breaks which rule, as a JSON pointer and a JSON Schema keyword, never the value.
+  where a value breaks which rule, as a JSON pointer and a JSON Schema keyword, never the value. A member that
+  is missing has the path that it would have: `{"path": "/pickupAt", "rule": "required"}`.
 - **Fields may be added** to answers; leave aside those that you don't know.
 
 """

@@ -18,6 +18,7 @@ from typing import Any
 from abeyance.engine.definitions import ONCE, Flow, Retry, Script, Shape, Step, Tool
 from abeyance.engine.signatures import Signature, read_script_signature, read_tool_signature, shape_of
 from abeyance.engine.source import line_of_caller, line_of_function, source_digest
+from abeyance.engine.step_inputs import missing_field
 from abeyance.engine.tool_context import MAX_PAUSE_MS
 from abeyance.errors import InvalidDefinitionError
 from abeyance.journal import canonical
@@ -171,6 +172,7 @@ def flow(
     _check_version(id, version)
     _check_steps(id, steps)
     _check_pure(id, "make_output", make_output)
+    _check_inputs(id, input, steps)
     input_shape = shape_of(id, input, "input")
     output_shape = None if output is None else shape_of(id, output, "output")
     document = canonical.encode(
@@ -328,6 +330,17 @@ def _check_steps(definition: str, steps: Sequence[Step]) -> None:
         if _first_repeated(each.needs) is not None:
             raise InvalidDefinitionError(definition, f"step {each.id!r} names one need twice")
     _check_acyclic(definition, steps)
+
+
+def _check_inputs(definition: str, flow_input: Any, steps: Sequence[Step]) -> None:
+    for each in steps:
+        name = None if each.make_input is not None else missing_field(flow_input, each.tool)
+        if name is not None:
+            raise InvalidDefinitionError(
+                definition,
+                f"step {each.id!r} gets the flow's input, which lacks the {name!r} of {each.tool.id}; "
+                f"say what it takes: `input=lambda results: results[{(*each.needs, FLOW_INPUT)[0]!r}]`",
+            )
 
 
 def _first_repeated(names: Iterable[str]) -> str | None:

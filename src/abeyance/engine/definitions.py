@@ -40,7 +40,8 @@ ONCE = Retry()
 class Shape:
     """One side of a tool, flow or script: the type's own validation, its JSON Schema, and both digests.
 
-    `document` is the schema as canonical JSON, `digest` its SHA-256 in hex. `own_schema` is the schema
+    `document` is the schema as canonical JSON, `digest` its SHA-256 in hex, `annotation` the type as it was
+    written. `own_schema` is the schema
     without `format`, for what our own side writes: pydantic writes times without a zone and fractions of
     durations, which the formats don't know, and reads them back.
     """
@@ -50,6 +51,7 @@ class Shape:
     own_schema: SchemaCheck
     document: bytes
     digest: str
+    annotation: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -3,13 +3,15 @@
 An answer is taken only if both accept it. The schema decides as JSON Schema reads it: no conversions, formats
 asserted, `1.0` is an integer and `true` is no number, patterns as in ECMA-262 for the usual classes and
 anchors. Then the model validates the same bytes in pydantic's strict JSON mode: in its lax mode, `bool | int`
-takes `1.0` for `True`. No issue names a value; a path may hold a key.
+takes `1.0` for `True`. No issue names a value; a path may hold a key. A missing member has the path that it
+would have, and the rule `required`, whichever of the two misses it.
 
 Neither check can be made to hang: patterns run on an engine that is linear in time, or with a bounded number
 of steps if they look around; nothing is fetched; unions that make validation exponential are refused (see
 `refuse_ambiguous_unions`).
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
@@ -62,7 +64,7 @@ class SchemaCheck:
             return [Issue(path="", rule="anyOf")]
         found = self._validator.evaluate(value).errors()
         issues = [
-            Issue(_shortened(one["instanceLocation"]), _keyword(one["schemaLocation"])) for one in found
+            _issue(one["instanceLocation"], _keyword(one["schemaLocation"]), one["error"]) for one in found
         ]
         return _first(issues) or [Issue(path="", rule="schema")]
 
@@ -93,7 +95,7 @@ def check_with_model(shape: TypeAdapter[Any] | type[Any], canonical: bytes) -> l
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         value = decode(canonical)
-        return _first([Issue(_pointer(value, one["loc"]), one["type"]) for one in found])
+        return _first([_model_issue(value, one["loc"], one["type"]) for one in found])
     except Exception as error:  # a model's own validators may raise anything
         return [Issue(path="", rule=type(error).__name__)]
     return []
@@ -235,6 +237,26 @@ def _keyword(location: str) -> str:
     return next((token for token in reversed(location.split("/")) if token in _KEYWORDS), "schema")
 
 
+def _issue(location: str, rule: str, message: str) -> Issue:
+    """The issue of one error. Only the message (`"pickupAt" is a required property`) says what is missing."""
+    if rule == "required" and message.startswith('"'):
+        name, _ = json.JSONDecoder(strict=False).raw_decode(message)
+        location += _step(name)
+    return Issue(_shortened(location), rule)
+
+
+def _model_issue(value: object, location: tuple[int | str, ...], kind: str) -> Issue:
+    pointer = _pointer(value, location)
+    if kind == "missing" and location:
+        return Issue(_shortened(pointer + _step(location[-1])), "required")
+    return Issue(_shortened(pointer), kind)
+
+
+def _step(name: int | str) -> str:
+    """One step of a JSON pointer (RFC 6901)."""
+    return "/" + str(name).replace("~", "~0").replace("/", "~1")
+
+
 def _pointer(value: object, location: tuple[int | str, ...]) -> str:
     """Return pydantic's location as a JSON pointer: steps that are no key or index of `value` name types."""
     pointer = ""
@@ -245,8 +267,8 @@ def _pointer(value: object, location: tuple[int | str, ...]) -> str:
             value = value[step]
         else:
             continue
-        pointer += "/" + str(step).replace("~", "~0").replace("/", "~1")
-    return _shortened(pointer)
+        pointer += _step(step)
+    return pointer
 
 
 def _shortened(pointer: str) -> str:

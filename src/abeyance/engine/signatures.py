@@ -77,6 +77,7 @@ def shape_of(definition: str, annotation: Any, side: str) -> Shape:
             own_schema=SchemaCheck(_without_formats(schema)),
             document=canonical.encode(schema),
             digest=schema_digest(schema),
+            annotation=annotation,
         )
     except Exception as error:
         # Pydantic, the type's own hooks and the schema compiler each raise their own errors.

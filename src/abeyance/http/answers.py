@@ -168,8 +168,8 @@ class Readiness(Wire):
 
 
 class ProblemIssue(Wire):
-    """Where a value breaks which rule: a JSON pointer (RFC 6901) and a JSON Schema keyword. Never the
-    value.
+    """Where a value breaks which rule: a JSON pointer (RFC 6901) and a JSON Schema keyword. A member that is
+    missing has the path that it would have. Never the value.
     """
 
     path: str

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from abeyance import (
     InvalidDefinitionError,
@@ -31,6 +31,31 @@ class Order(BaseModel):
 
 class Pickup(BaseModel):
     pickup_id: str = Field(alias="pickupId")
+
+
+class FewerFields(BaseModel):
+    more: str = "left out"
+
+
+class UnderAnotherName(BaseModel):
+    orderId: str
+
+
+class FilledIn(BaseModel):
+    pickup_id: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def fill_in(cls, given: Any) -> Any:
+        return {"pickup_id": "pk_1"}
+
+
+class AnyFields(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class Chosen(BaseModel):
+    reference: str = Field(validation_alias=AliasChoices("reference", "orderId"))
 
 
 @tool(id="test.look-up", mutating=False)
@@ -231,6 +256,32 @@ class TestFlow:
         assert 1_000 == len(self.make(*chain).steps)
         assert "1001 steps" in refused(lambda: self.make(*chain, step("more", look_up)))
 
+    def test_a_step_that_would_lack_a_field_in_every_run_is_refused(self) -> None:
+        @tool(id="test.tell")
+        def tell(pickup: Pickup) -> None: ...
+
+        reason = refused(lambda: self.make(step("a", look_up), step("b", tell, needs=["a"])))
+
+        assert "step 'b' gets the flow's input, which lacks the 'pickupId' of test.tell" in reason
+        assert "`input=lambda results: results['a']`" in reason
+        self.make(step("a", look_up), step("b", tell, needs=["a"], input=lambda found: found["a"]))
+
+    @pytest.mark.parametrize(
+        "taken", [dict[str, str], Any, FewerFields, UnderAnotherName, FilledIn, AnyFields, Chosen]
+    )
+    def test_a_step_that_may_work_is_not_refused(self, taken: Any) -> None:
+        def handler(given: Any) -> None: ...
+
+        handler.__annotations__["given"] = taken
+
+        assert ("a",) == tuple(each.id for each in self.make(step("a", tool(id="test.other")(handler))).steps)
+
+    def test_an_input_that_keeps_other_fields_may_have_any(self) -> None:
+        @tool(id="test.tell")
+        def tell(pickup: Pickup) -> None: ...
+
+        assert 1 == len(flow("test.flow", input=AnyFields, steps=[step("a", tell)]).steps)
+
     def test_no_steps_and_other_things_are_refused(self) -> None:
         refused(lambda: self.make())
         refused(lambda: self.make(look_up))  # type: ignore[arg-type]
@@ -269,7 +320,7 @@ class TestFlow:
             self.make(step("a", look_up), version="0.2.0"),
             self.make(step("a", look_up), output=Pickup),
             self.make(step("a", look_up), make_output=always),
-            flow("test.flow", input=Pickup, steps=[step("a", look_up)]),
+            flow("test.flow", input=AnyFields, steps=[step("a", look_up)]),
         ]
 
         assert len(variants) == len({each.digest for each in variants})

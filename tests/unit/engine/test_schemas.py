@@ -208,9 +208,27 @@ class TestSchemaCheck:
         assert {
             Issue("/a~1b~0c/1", "type"),
             Issue("/at", "format"),
-            Issue("", "required"),
+            Issue("/z", "required"),
             Issue("", "additionalProperties"),
         } == set(check.check({"a/b~c": [1, "secret"], "at": "secret", "secret": 1}))
+
+    @pytest.mark.parametrize("name", ["pickupAt", "a~b/c", 'say "so"', "\\", "zwölf", "a\nb", "0"])
+    def test_a_missing_member_is_named_where_it_would_be(self, name: str) -> None:
+        check = SchemaCheck({"properties": {"one": {"required": [name]}}})
+
+        escaped = name.replace("~", "~0").replace("/", "~1")
+        assert [Issue(f"/one/{escaped}", "required")] == check.check({"one": {}})
+
+    def test_the_model_names_a_missing_member_as_the_schema_does(self) -> None:
+        class Order(BaseModel):
+            pickups: list[Pickup]
+
+        missing = b'{"pickups":[{"pickupAt":"2026-10-25T09:00:00Z"}]}'
+
+        assert [Issue("/pickups/0/pickupId", "required")] == check_with_model(Order, missing)
+        assert [Issue("/pickups/0/pickupId", "required")] == SchemaCheck(schema_of(Order)).check_canonical(
+            missing
+        )
 
     def test_an_issue_in_an_optional_part_is_found_where_it_is(self) -> None:
         class Order(BaseModel):
@@ -366,7 +384,7 @@ class TestTheModelItself:
 
         issues = both(TypeAdapter(list[Item | Leaf]), b'[{"value":1},{"count":-1}]')
 
-        assert [Issue("/1/count", "assertion_error"), Issue("/1", "missing")] == issues
+        assert [Issue("/1/count", "assertion_error"), Issue("/1/value", "required")] == issues
 
 
 class TestRewritingWholeNumbers:
