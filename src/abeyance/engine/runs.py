@@ -16,6 +16,7 @@ from abeyance.engine.acceptor import Acceptor, Answerable
 from abeyance.engine.actor import Actor
 from abeyance.engine.definitions import Definition, Flow
 from abeyance.engine.executor import Executor
+from abeyance.engine.journal_pages import journal_page
 from abeyance.engine.schemas import check_with_model
 from abeyance.engine.service import ListRuns, StartRun
 from abeyance.engine.turn import Session, Turn
@@ -33,7 +34,6 @@ from abeyance.errors import (
 )
 from abeyance.journal.events import DefinitionRef
 from abeyance.journal.run import ENDED, parse_token_id
-from abeyance.projections.journal_view import journal_entries
 from abeyance.projections.run_view import run_view, run_view_of
 from abeyance.projections.views import AuditRecord, JournalEntry, Page, RunView
 from abeyance.world import uuid7
@@ -157,24 +157,17 @@ class Runs:
         self, run_id: UUID, *, after: int = 0, limit: int = 100, contents: bool = False
     ) -> Page[JournalEntry]:
         """See `RunService.journal`."""
-        stored = await self._executor.store.read_run(run_id, after=0, upto=after + limit + 1)
-        if stored is None:
+        store = self._executor.store
+        record = await store.read_record(run_id)
+        if record is None:
             raise RunNotFoundError
         key = None
         if contents:
             try:
-                key = await self._executor.keys.get(stored.control.key_id)
+                key = await self._executor.keys.get(record.control.key_id)
             except ContentErasedError:
                 key = None
-        desk = self._executor.desk
-        entries = [
-            entry
-            for entry in journal_entries(stored, codec=desk.codec, vault=desk.vault, key=key)
-            if entry.sequence > after
-        ]
-        more = len(entries) > limit
-        page = tuple(entries[:limit])
-        return Page(data=page, next_cursor=str(page[-1].sequence) if more else None)
+        return await journal_page(store, self._executor.desk, record.control, key, after=after, limit=limit)
 
     async def open_link(self, token: str) -> Answerable:
         """See `RunService.open_link`."""
