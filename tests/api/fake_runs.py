@@ -8,6 +8,7 @@ from uuid import UUID
 import falcon.testing
 from falcon.asgi import App, Request, Response
 
+from abeyance.engine.questions import Question
 from abeyance.engine.service import ListRuns, OpenLink, RunService, StartRun
 from abeyance.errors import WaitTokenNotFoundError
 from abeyance.http import samples
@@ -34,6 +35,9 @@ class FakeRuns:
     entries: Page[JournalEntry] = field(default_factory=lambda: Page(data=(), next_cursor=None))
     records: Page[AuditRecord] = field(default_factory=lambda: Page(data=(), next_cursor=None))
     found: tuple[str, ...] = ()
+    question: Question = field(
+        default_factory=lambda: Question(name="the carrier's confirmation", schema={}, state="open")
+    )
     failures: dict[str, Exception] = field(default_factory=dict)
     calls: list[tuple[str, Any]] = field(default_factory=list)
     before: Callable[[str], Any] | None = None
@@ -59,6 +63,11 @@ class FakeRuns:
         self, run_id: UUID, token_id: str, value: bytes, *, wait_s: float = 30.0, actor: str | None = None
     ) -> RunView:
         return await self._answer("resume", (run_id, token_id, value, wait_s), self.run)
+
+    async def check_resume(
+        self, run_id: UUID, token_id: str, value: bytes, *, actor: str | None = None
+    ) -> None:
+        await self._answer("check_resume", (run_id, token_id, value), None)
 
     async def cancel(self, run_id: UUID, *, actor: str | None = None) -> RunView:
         return await self._answer("cancel", (run_id, actor), self.run)
@@ -96,6 +105,12 @@ class FakeLink:
 
     async def answer(self, value: bytes) -> None:
         await self.runs._answer("answer", value, None)
+
+    async def check(self, value: bytes) -> None:
+        await self.runs._answer("check", value, None)
+
+    async def ask(self) -> Question:
+        return await self.runs._answer("ask", None, self.runs.question)
 
 
 def api(runs: FakeRuns, **more: Any) -> App[Request, Response]:

@@ -16,6 +16,7 @@ from abeyance.engine.answer_append import append_of_answer
 from abeyance.engine.answers import AnswerChecks
 from abeyance.engine.executor import Executor
 from abeyance.engine.links import link_digest
+from abeyance.engine.questions import Question, opening_call, question_of
 from abeyance.engine.turn import Turn
 from abeyance.errors import (
     ConflictError,
@@ -25,6 +26,7 @@ from abeyance.errors import (
     WaitTokenClosedError,
     WaitTokenNotFoundError,
 )
+from abeyance.journal.batch import Lease
 from abeyance.journal.events import CallStarted, content_ref
 from abeyance.journal.run import CLOSED_WAIT, ENDED, parse_token_id, token_id
 from abeyance.journal.store import Append, StoredWait
@@ -56,6 +58,14 @@ class Answerable:
     async def answer(self, value: bytes) -> None:
         """See `OpenLink.answer`."""
         await self.acceptor.accept(self, value)
+
+    async def check(self, value: bytes) -> None:
+        """See `OpenLink.check`."""
+        await self.acceptor.check(self, value)
+
+    async def ask(self) -> Question:
+        """See `OpenLink.ask`."""
+        return await self.acceptor.ask(self)
 
 
 class Acceptor:
@@ -101,11 +111,31 @@ class Acceptor:
             except ConflictError:
                 wait.stored = None
             except HistoryDamagedError as error:
-                _log.exception("ALARM: no answer can be taken for run %s", wait.run_id)
-                raise StoreUnavailableError(
-                    "the run's history doesn't hold: nothing was taken, an operator must look at it"
-                ) from error
+                raise _cannot_be_signed(wait, error) from error
         raise StoreUnavailableError("the run is written to by many at once; send the answer again")
+
+    async def check(self, wait: Answerable, value: bytes) -> None:
+        """Refuse `value` as `accept` would now, and take nothing.
+
+        The rows are read anew, whatever is at hand. The append is made, so that what stops its making is
+        found here too, and left at that.
+        """
+        stored, wait.stored = wait.stored or await self._read(wait), None
+        try:
+            if await self._is_taken(stored, value):
+                return
+            await self._make_append(stored, wait, value, lease=None)
+        except HistoryDamagedError as error:
+            raise _cannot_be_signed(wait, error) from error
+        await self._executor.store.check_writable()
+
+    async def ask(self, wait: Answerable) -> Question:
+        """What the wait asks for, to be shown to whoever has its link."""
+        stored = wait.stored or await self._read(wait)
+        try:
+            return await question_of(self._executor, self._checks, stored)
+        except HistoryDamagedError as error:
+            raise _cannot_be_signed(wait, error) from error
 
     def _decide(self, turn: Turn, wait: Answerable, value: bytes) -> None:
         open_wait = turn.state.waits.get(wait.wait_id)
@@ -137,20 +167,11 @@ class Acceptor:
     async def _take_by_rows(self, stored: StoredWait, wait: Answerable, value: bytes) -> bool:
         """Judge the wait by its rows, then append; `False` if the append lost."""
         executor, row = self._executor, stored.wait
-        _refuse_late(stored, to_micros(executor.desk.world.now()))
-        if row.state in CLOSED_WAIT or row.state == "answered":
-            await self._same_or_closed(stored, value)
+        if await self._is_taken(stored, value):
             return True
-        opening = executor.desk.codec.open(stored.opening).event
-        if not isinstance(opening, CallStarted):
-            raise HistoryDamagedError("a wait token was opened by another event", where=str(row.run_id))
-        (await self._checks.of(opening.tool)).refuse_unfit(value)
-        key = await executor.keys.get(stored.control.key_id)
         mine = executor.has_room() and executor.has_code(stored.control.definition)
         lease = executor.new_lease() if mine else None
-        append = append_of_answer(
-            executor.desk, stored, wait_id=wait.wait_id, answer=value, by=wait.by, key=key, lease=lease
-        )
+        append = await self._make_append(stored, wait, value, lease=lease)
         taken = lease is not None and append.control.lease_id == lease.id
         try:
             won = await self._append(append)
@@ -166,6 +187,27 @@ class Acceptor:
             executor.hint(row.run_id)
             await executor.tell(row.run_id)
         return True
+
+    async def _is_taken(self, stored: StoredWait, value: bytes) -> bool:
+        """Whether the wait has taken, or holds, this very answer; `False` if it may be appended. Raises what
+        it is refused with.
+        """
+        executor, row = self._executor, stored.wait
+        _refuse_late(stored, to_micros(executor.desk.world.now()))
+        if row.state in CLOSED_WAIT or row.state == "answered":
+            await self._same_or_closed(stored, value)
+            return True
+        (await self._checks.of(opening_call(executor.desk.codec, stored).tool)).refuse_unfit(value)
+        return False
+
+    async def _make_append(
+        self, stored: StoredWait, wait: Answerable, value: bytes, *, lease: Lease | None
+    ) -> Append:
+        executor = self._executor
+        key = await executor.keys.get(stored.control.key_id)
+        return append_of_answer(
+            executor.desk, stored, wait_id=wait.wait_id, answer=value, by=wait.by, key=key, lease=lease
+        )
 
     async def _append(self, append: Append) -> bool:
         barrier, topic = self._executor.testing_only_barrier, append.events[0].topic
@@ -195,6 +237,13 @@ class Acceptor:
                 if known.canonical == value:
                     return
         raise WaitTokenClosedError(row.state)
+
+
+def _cannot_be_signed(wait: Answerable, error: HistoryDamagedError) -> StoreUnavailableError:
+    _log.error("ALARM: no answer can be taken for run %s", wait.run_id, exc_info=error)
+    return StoreUnavailableError(
+        "the run's history doesn't hold: nothing was taken, an operator must look at it"
+    )
 
 
 def _wait_id(stored: StoredWait) -> str:

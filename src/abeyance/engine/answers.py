@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from abeyance.engine.definitions import Definitions, Tool
-from abeyance.engine.schemas import SchemaCheck, check_with_model
+from abeyance.engine.schemas import SchemaCheck, check_with_model, schema_of
 from abeyance.errors import AnswerInvalidError, StoreUnavailableError
 from abeyance.journal import canonical
 from abeyance.journal.events import ToolRef
@@ -53,12 +53,25 @@ class AnswerChecks:
         """The check for a call of `tool`, as the call was started."""
         known = self.at_hand(tool)
         if known is None:
-            document = await self._store.get_definition(bytes.fromhex(tool.schema_digest))
-            schema = None if document is None else canonical.decode(document)
-            if not isinstance(schema, dict):
-                raise StoreUnavailableError("the output schema of the call isn't stored")
-            known = self._known[tool.schema_digest] = AnswerCheck(SchemaCheck(schema), None)
+            check = AnswerCheck(SchemaCheck(await self._stored(tool)), None)
+            known = self._known[tool.schema_digest] = check
         return known
+
+    async def schema_of(self, tool: ToolRef) -> dict[str, Any]:
+        """The JSON Schema of an answer to a call of `tool`: as its model makes it, with properties in the
+        model's order, else as it is stored, with sorted ones.
+        """
+        known = self.at_hand(tool)
+        if known is None or known.adapter is None:
+            return await self._stored(tool)
+        return schema_of(known.adapter)
+
+    async def _stored(self, tool: ToolRef) -> dict[str, Any]:
+        document = await self._store.get_definition(bytes.fromhex(tool.schema_digest))
+        schema = None if document is None else canonical.decode(document)
+        if not isinstance(schema, dict):
+            raise StoreUnavailableError("the output schema of the call isn't stored")
+        return schema
 
 
 def _tools(definitions: Definitions) -> Iterable[Tool]:

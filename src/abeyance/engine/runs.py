@@ -139,6 +139,13 @@ class Runs:
             return await self._wait_elsewhere(run_id, wait_s)
         return await self._rested(run_id, held, wait_s)
 
+    async def check_resume(
+        self, run_id: UUID, token_id: str, value: bytes, *, actor: str | None = None
+    ) -> None:
+        """See `RunService.check_resume`."""
+        wait = await self._open_wait(run_id, token_id, by=actor or APP_KEY)
+        await wait.check(value)
+
     async def cancel(self, run_id: UUID, *, actor: str | None = None) -> RunView:
         """See `RunService.cancel`."""
         for _ in range(_TRIES):

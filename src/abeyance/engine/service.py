@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
+from abeyance.engine.questions import Question
 from abeyance.projections.views import AuditRecord, JournalEntry, Page, RunView
 
 
@@ -54,6 +55,12 @@ class OpenLink(Protocol):
         `StoreUnavailableError`.
         """
 
+    async def check(self, value: bytes) -> None:
+        """Return if `answer` would take `value` now, and take nothing. Raises what `answer` would."""
+
+    async def ask(self) -> Question:
+        """What the wait asks for. Raises `StoreUnavailableError`."""
+
 
 class RunService(Protocol):
     """Commands and queries over runs."""
@@ -80,6 +87,11 @@ class RunService(Protocol):
         Raises `RunNotFoundError`, `WaitTokenNotFoundError`, `WaitTokenClosedError`, `AnswerInvalidError`,
         `ResumeNotSupportedError`.
         """
+
+    async def check_resume(
+        self, run_id: UUID, token_id: str, value: bytes, *, actor: str | None = None
+    ) -> None:
+        """Return if `resume` would take the answer now, and take nothing. Raises what `resume` would."""
 
     async def cancel(self, run_id: UUID, *, actor: str | None = None) -> RunView:
         """Cancel the run and everything it waits for. Raises `RunAlreadyTerminalError`."""

@@ -154,6 +154,12 @@ class Accepted(Wire):
     status: Literal["accepted"]
 
 
+class Acceptable(Wire):
+    """The answer would be taken now; nothing was."""
+
+    status: Literal["acceptable"]
+
+
 class Health(Wire):
     """The process answers."""
 

@@ -126,7 +126,10 @@ def _answer(answer: Answer) -> Tree:
     if answer.model is None:
         content: Tree = {"text/plain": {"schema": {"type": "string"}, "example": answer.example.decode()}}
     else:
-        content = {_CONTENT_TYPE: {"schema": _ref(answer.model), "example": json.loads(answer.example)}}
+        schema = _ref(answer.model)
+        if answer.instead is not None:
+            schema = {"anyOf": [schema, _ref(answer.instead)]}
+        content = {_CONTENT_TYPE: {"schema": schema, "example": json.loads(answer.example)}}
     return {"description": answer.says, "headers": _headers(answer.status), "content": content}
 
 
@@ -159,7 +162,8 @@ def _schemas() -> Tree:
     models: list[type[Wire]] = [ProblemBody]
     for operation in OPERATIONS:
         models += [operation.body] if operation.body else []
-        models += [answer.model for answer in operation.answers if answer.model]
+        shapes = [(answer.model, answer.instead) for answer in operation.answers]
+        models += [shape for pair in shapes for shape in pair if shape]
     _, found = models_json_schema(
         [(model, "validation") for model in dict.fromkeys(models)],
         ref_template="#/components/schemas/{model}",

@@ -27,6 +27,7 @@ from abeyance.projections.views import (
 Item = TypeVar("Item")
 
 ACCEPTED = b'{"status":"accepted"}'
+ACCEPTABLE = b'{"status":"acceptable"}'
 
 
 def _plain(value: object) -> object:

@@ -186,6 +186,15 @@ class RunQuery(Wire):
     )
 
 
+class CheckQuery(Wire):
+    """Whether to take the answer, or only to say whether it would be taken."""
+
+    check: Flag = Field(
+        default=False,
+        description="`true`: take nothing, and say `acceptable`, or refuse as the answer would be refused.",
+    )
+
+
 class JournalQuery(Wire):
     """Which events of the run."""
 
@@ -226,6 +235,19 @@ def read_query(model: type[Model], query: bytes) -> Model:
     if len(fields) != len(pairs):
         raise BadInputError("the query has a parameter twice")
     return _validated(model, fields, "the query")
+
+
+def read_check(query: bytes) -> bool:
+    """Whether a link's query asks for a check. Other parameters aren't a link's business; a `check` that is
+    neither `true` nor `false`, or is there twice, is `BadInputError`, so that no answer is taken by mistake.
+    """
+    if b"check" not in query and b"%" not in query:
+        return False
+    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=None)
+    given = [value for name, value in pairs if name == "check"]
+    if len(given) > 1:
+        raise BadInputError("the query has `check` twice")
+    return _validated(CheckQuery, {"check": given[0]} if given else {}, "the query").check
 
 
 def _validated(model: type[Model], fields: Mapping[str, object], where: str) -> Model:

@@ -4,6 +4,7 @@ from abeyance import errors
 from abeyance.http import answers, samples
 from abeyance.http.operations.model import Answer, Operation
 from abeyance.http.render import ACCEPTED
+from abeyance.http.schemas import CheckQuery
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
@@ -17,12 +18,23 @@ OPERATIONS: tuple[Operation, ...] = (
             "answer is on disk, and the run goes on behind it. The same answer again is accepted again. "
             "The checks come in this order: 405, 429, 404, 503, 415, 413, 400 `bad-input`, then the "
             "wait's state, then the tool's output schema. A wrong link and an unknown one answer alike, "
-            "the request's id apart."
+            "the request's id apart. With `?check=true` nothing is taken: the answer is `acceptable`, or "
+            "what the same request without it would be refused with. Other parameters are left alone."
         ),
         any_json=True,
         body_example=samples.ANSWER_BODY,
+        query=CheckQuery,
+        strict_query=False,
         open_to_all=True,
-        answers=(Answer(status=200, says="The answer was taken.", model=answers.Accepted, example=ACCEPTED),),
+        answers=(
+            Answer(
+                status=200,
+                says="The answer was taken, or would be.",
+                model=answers.Accepted,
+                example=ACCEPTED,
+                instead=answers.Acceptable,
+            ),
+        ),
         refusals=(
             errors.RateLimitedError,
             errors.WaitTokenNotFoundError,

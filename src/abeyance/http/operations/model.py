@@ -9,18 +9,22 @@ from abeyance.http.schemas import Body, Wire
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is answered when nothing is refused. `example` is JSON, or text if there is no `model`."""
+    """What is answered when nothing is refused. `example` is JSON, or text if there is no `model`. `instead`
+    is another shape that the answer may have.
+    """
 
     status: int
     says: str
     model: type[Wire] | None
     example: bytes
     title: str = "example"
+    instead: type[Wire] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One method of one route. `body` is the model of its body, `any_json` says that it is any JSON value.
+    """One method of one route. `body` is the model of its body, `any_json` says that it is any JSON value,
+    `strict_query` that a parameter which isn't in `query` is an unknown field.
 
     `refusals` are those of the route itself; what every route may answer is added by `every_refusal`.
     """
@@ -36,6 +40,7 @@ class Operation:
     any_json: bool = False
     body_example: object = None
     query: type[Wire] | None = None
+    strict_query: bool = True
     open_to_all: bool = False
     uses_store: bool = True
 
@@ -45,7 +50,9 @@ class Operation:
         if self.body or self.any_json:
             found += [errors.UnsupportedMediaTypeError, errors.RequestTooLargeError, errors.BadInputError]
         if self.query:
-            found += [errors.BadInputError, errors.UnknownFieldError]
+            found.append(errors.BadInputError)
+        if self.query and self.strict_query:
+            found.append(errors.UnknownFieldError)
         if not self.open_to_all:
             found += [errors.UnauthenticatedError, errors.PermissionDeniedError]
         if self.uses_store:

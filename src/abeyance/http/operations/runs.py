@@ -5,6 +5,7 @@ from abeyance.http import answers, samples
 from abeyance.http.operations.model import Answer, Operation
 from abeyance.http.render import run
 from abeyance.http.schemas import (
+    CheckQuery,
     NoBody,
     ResumeBody,
     RunQuery,
@@ -64,11 +65,23 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Answer a wait with the app's key",
         description=(
             "The run resumes in the same request. The answer is the run after it, running, ended or at "
-            "its next wait, after at most 30 s. A field that the body doesn't take is `400 bad-input`."
+            "its next wait, after at most 30 s. A field or parameter that isn't known is `400 bad-input`. "
+            "With `?check=true` nothing is taken: the answer is `acceptable`, or what the same request "
+            "without it would be refused with."
         ),
         body=ResumeBody,
         body_example=samples.RESUME_BODY,
-        answers=(Answer(status=200, says="The run after it.", model=answers.Run, example=_COMPLETED),),
+        query=CheckQuery,
+        strict_query=False,
+        answers=(
+            Answer(
+                status=200,
+                says="The run after it, or `acceptable`.",
+                model=answers.Run,
+                example=_COMPLETED,
+                instead=answers.Acceptable,
+            ),
+        ),
         refusals=(
             errors.RunNotFoundError,
             errors.WaitTokenNotFoundError,

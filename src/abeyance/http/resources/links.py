@@ -2,7 +2,7 @@
 
 The checks come in this order: 405, 429, 404, the workspace's 503 and 409, 415, 413, 400
 `bad-input`, then the wait's state, then the schema. A wrong link and an unknown one are answered alike,
-and no answer says anything about the run.
+and no answer says anything about the run. A check goes through the same ones.
 """
 
 from typing import Protocol
@@ -13,8 +13,9 @@ from abeyance.engine.service import RunService
 from abeyance.errors import WaitTokenNotFoundError
 from abeyance.http.body import read_json
 from abeyance.http.errors import MethodNotAllowedError
-from abeyance.http.render import ACCEPTED
+from abeyance.http.render import ACCEPTABLE, ACCEPTED
 from abeyance.http.resources.waiting import WaitingRequests
+from abeyance.http.schemas import read_check
 
 TEMPLATE = "/v1/wait-tokens/{token}/complete"
 # What the router's one segment doesn't match: no token, or one with a slash. Such a link is wrong like
@@ -47,12 +48,18 @@ class WaitTokenLink:
         self._gate = gate
 
     async def on_post(self, req: Request, resp: Response, token: str) -> None:
-        """Take the body as the answer. The run goes on behind the reply."""
+        """Take the body as the answer; the run goes on behind the reply. With `?check=true` take nothing, and
+        say whether it would be taken.
+        """
         await self._gate.admit(req)
         if not token.isascii():
             raise WaitTokenNotFoundError
         link = await self._runs.open_link(token)
         value = await read_json(req)
+        if read_check(req.scope["query_string"]):
+            await self._waiting.finish(link.check(value))
+            resp.data = ACCEPTABLE
+            return
         await self._waiting.finish(link.answer(value))
         resp.data = ACCEPTED
 

@@ -10,7 +10,16 @@ from abeyance.errors import BadInputError, RunNotFoundError, UnknownFieldError
 from abeyance.http import render
 from abeyance.http.body import read_json
 from abeyance.http.resources.waiting import WaitingRequests
-from abeyance.http.schemas import NoBody, ResumeBody, RunQuery, RunsQuery, StartRunBody, read_body, read_query
+from abeyance.http.schemas import (
+    CheckQuery,
+    NoBody,
+    ResumeBody,
+    RunQuery,
+    RunsQuery,
+    StartRunBody,
+    read_body,
+    read_query,
+)
 
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 _AT_REST = frozenset({"suspended", "completed", "failed", "cancelled"})
@@ -106,12 +115,21 @@ class Resume:
         self._waiting = waiting
 
     async def on_post(self, req: Request, resp: Response, id: str) -> None:
-        """Take the answer; the run resumes in this request, and the reply is the run after it."""
+        """Take the answer; the run resumes in this request, and the reply is the run after it. With
+        `?check=true` take nothing, and say whether it would be taken.
+        """
         found = run_id(id)
         try:
             body = read_body(ResumeBody, await read_json(req))
+            check = read_query(CheckQuery, req.scope["query_string"]).check
         except UnknownFieldError as error:
             raise BadInputError(error.reason, error.issues) from None
+        if check:
+            await self._waiting.finish(
+                self._runs.check_resume(found, body.waitpoint_id, body.value, actor=req.context.actor)
+            )
+            resp.data = render.ACCEPTABLE
+            return
         run = await self._waiting.wait(
             lambda wait_s: self._runs.resume(
                 found, body.waitpoint_id, body.value, wait_s=wait_s, actor=req.context.actor
