@@ -54,8 +54,8 @@ def make_keys(folder: Path) -> dict[str, Any]:
     return make(folder)
 
 
-def migrate_store(settings: "Settings") -> list[str]:
-    """Bring journal and key store to this release; the migrations that were applied."""
+def migrate_store(settings: "Settings") -> dict[str, Any]:
+    """Bring journal, read models and key store to this release: what was applied, and the versions now."""
     from abeyance.bootstrap.upkeep import migrate
 
     return migrate(settings)

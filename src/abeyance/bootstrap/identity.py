@@ -26,6 +26,7 @@ from abeyance.journal.events import (
 from abeyance.journal.store import EventRow, JournalStore
 from abeyance.world import World
 
+NO_ORIGIN = "ABEYANCE_ORIGIN is not set: a new store needs its log's name, such as shop.example.com/runs"
 _PAGE = 500
 
 
@@ -54,9 +55,7 @@ async def open_identity(
     rows = await read_stream(store, DEPLOYMENT_STREAM)
     if not rows:
         if origin is None:
-            raise ConfigurationError(
-                "ABEYANCE_ORIGIN is not set: a new store needs its log's name, such as shop.example.com/runs"
-            )
+            raise ConfigurationError(NO_ORIGIN)
         await store.append_stream(DEPLOYMENT_STREAM, 0, _opening(keys, world, origin))
         rows = await read_stream(store, DEPLOYMENT_STREAM)
     return _checked(rows, keys, origin)

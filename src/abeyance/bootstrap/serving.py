@@ -5,6 +5,7 @@ drains when it is told to stop.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import secrets
@@ -18,10 +19,12 @@ from typing import Any, Literal
 from gunicorn.app.base import BaseApplication
 
 from abeyance.bootstrap.broken import StartedOnce, broken_app
+from abeyance.bootstrap.identity import NO_ORIGIN
 from abeyance.bootstrap.logs import configure_logging
 from abeyance.bootstrap.opening import Engine, open_engine
+from abeyance.bootstrap.tables import log_rows
 from abeyance.engine.actor import Barrier
-from abeyance.errors import AbeyanceError
+from abeyance.errors import AbeyanceError, ConfigurationError, StoreUnavailableError
 from abeyance.http.app import HttpServices, create_app, create_worker_app
 from abeyance.http.authentication import AuthenticationOff, DeploymentKey
 from abeyance.journal.sqlite.lock import FolderLock, mounted_filesystem
@@ -245,13 +248,27 @@ def _check_that_nobody_serves(settings: Settings) -> None:
         FolderLock.acquire(file.with_suffix(".lock"), mounted_filesystem).release()
 
 
+def _check_that_the_log_has_a_name(settings: Settings) -> None:
+    """Refuse a new store without an origin here, in one line: each forked process would say it again.
+
+    A store that can't be reached now is for those processes to wait for, or to complain of.
+    """
+    if settings.origin is not None:
+        return
+    with contextlib.suppress(StoreUnavailableError):
+        if not log_rows(settings):
+            raise ConfigurationError(NO_ORIGIN)
+
+
 def serve(settings: Settings) -> None:
     """The API, with `settings.workers` processes."""
     configure_logging(settings.log_level)
+    _check_that_the_log_has_a_name(settings)
     Server(Process(settings, "serve"), ready=lambda url: _log.info("serving at %s", url)).serve()
 
 
 def serve_worker(settings: Settings) -> None:
     """An executing process without the API."""
     configure_logging(settings.log_level)
+    _check_that_the_log_has_a_name(settings)
     Server(Process(settings, "worker"), ready=lambda url: _log.info("worker's health at %s", url)).serve()

@@ -1,11 +1,13 @@
 """Work on a store beside serving: migrations, rebuilding and checking of read models."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from abeyance.bootstrap.progress import shown_count, shown_progress
 from abeyance.bootstrap.reading import open_reading
 from abeyance.bootstrap.stores import open_journal, open_moment, open_stores
+from abeyance.bootstrap.tables import TableSet, table_sets
 from abeyance.errors import BadInputError, ConfigurationError
 from abeyance.journal.envelope import EventCodec, read_origin
 from abeyance.journal.events import DEPLOYMENT_STREAM
@@ -15,27 +17,60 @@ from abeyance.settings import Settings
 from abeyance.world import SystemWorld
 
 
-def migrate(settings: Settings) -> list[str]:
-    """Bring the store to this release; opening a SQLite store does it, PostgreSQL's scripts are applied
-    here."""
+def migrate(settings: Settings) -> dict[str, Any]:
+    """Bring the tables of journal, read models and key store to this release.
 
+    `applied`: what was done to each set of tables that was older; `versions`: what they all are now.
+    """
+    before = table_sets(settings)
+    for refusal in filter(None, (tables.refusal for tables in before)):
+        raise ConfigurationError(refusal)
     if settings.database_url is not None and settings.on_postgres:
-        from abeyance.journal.postgres.migrations import migrate as journal
-        from abeyance.journal.postgres.migrations import migrate_keys
-        from abeyance.projections.postgres import migrate_read_models
+        _migrate_postgres(settings.database_url)
+    else:
+        asyncio.run(_open_and_close(settings))
+    _migrate_keys(settings)
+    now = {tables.name: tables.found for tables in table_sets(settings)}
+    return {
+        "applied": [_step(tables, now) for tables in before if tables.found != now[tables.name]],
+        "versions": now,
+    }
 
-        applied = [f"journal to version {journal(settings.database_url)}"]
-        if settings.keys_file is None:
-            applied.append(f"keys to version {migrate_keys(settings.keys_url or settings.database_url)}")
-        applied.append(f"read models to version {migrate_read_models(settings.database_url)}")
-        return applied
-    asyncio.run(_open_and_close(settings))
-    return []
+
+def _step(old: TableSet, now: Mapping[str, int]) -> dict[str, Any]:
+    return {"tables": old.name, "from": old.found, "to": now[old.name]}
+
+
+def _migrate_postgres(url: str) -> None:
+    from abeyance.journal.postgres.migrations import migrate as migrate_journal
+    from abeyance.projections.postgres import migrate_read_models
+
+    migrate_journal(url)
+    migrate_read_models(url)
+
+
+def _migrate_keys(settings: Settings) -> None:
+    """A SQLite key store is only brought up to date: who makes one needs the master key."""
+    if settings.keys_file is None:
+        from abeyance.journal.postgres.migrations import migrate_keys
+
+        migrate_keys(settings.keys_url or settings.database_url or "")
+    elif settings.keys_file.exists():
+        from abeyance.journal.sqlite.keystore import migrate_sqlite_keys
+
+        migrate_sqlite_keys(settings.keys_file)
 
 
 async def _open_and_close(settings: Settings) -> None:
+    from abeyance.journal.sqlite.store import SQLiteJournalStore
+    from abeyance.projections.sqlite import open_sqlite_read_models
+
     journal = await open_journal(settings, SystemWorld())
-    await journal.close()
+    try:
+        assert isinstance(journal, SQLiteJournalStore)
+        await open_sqlite_read_models(journal)
+    finally:
+        await journal.close()
 
 
 def rebuild(settings: Settings, name: str) -> dict[str, Any]:

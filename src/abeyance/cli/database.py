@@ -14,12 +14,19 @@ def _group() -> None:
 
 @database.command()
 def migrate(db: Database = None) -> None:
-    """Bring the store's tables to this release, and print the migrations that were applied."""
-    from abeyance.cli.output import print_value
+    """Bring the store's tables to this release; print which were older, and the versions of all.
+
+    A process that starts does the same. Run it before an upgrade's first process where its role in the
+    database may not make tables.
+    """
+    from abeyance.cli.output import print_value, say
     from abeyance.cli.serving import load_settings
 
     settings = load_settings(database_url=db)
 
     from abeyance.bootstrap import migrate_store
 
-    print_value({"applied": list(migrate_store(settings))})
+    done = migrate_store(settings)
+    print_value(done)
+    if not done["applied"]:
+        say("Everything is up to date; nothing was changed.")

@@ -17,6 +17,11 @@ from tests.unit.cli.conftest import Command
 
 KEYS = {"ABEYANCE_KEY_DIR": "keys", "ABEYANCE_API_KEY": "k" * 32}
 
+MIGRATED: dict[str, object] = {
+    "applied": [{"tables": "journal", "from": 0, "to": 3}],
+    "versions": {"journal": 3},
+}
+
 
 class FakeBootstrap(ModuleType):
     """Stands in for `abeyance.bootstrap`: writes down what it was called with."""
@@ -48,8 +53,8 @@ class FakeBootstrap(ModuleType):
     def rebuild_projection(self, settings: Settings, name: str) -> dict[str, object]:
         return {"name": name, "position": 7}
 
-    def migrate_store(self, settings: Settings) -> list[str]:
-        return ["0001_tables"]
+    def migrate_store(self, settings: Settings) -> dict[str, object]:
+        return MIGRATED
 
     def make_keys(self, folder: Path) -> dict[str, object]:
         return {"folder": folder}
@@ -240,7 +245,7 @@ class TestStoreCommands:
         ("arguments", "printed"),
         [
             (("projections", "rebuild", "runs"), {"name": "runs", "position": 7}),
-            (("db", "migrate"), {"applied": ["0001_tables"]}),
+            (("db", "migrate"), MIGRATED),
             (("keys", "make", "secrets"), {"folder": "secrets"}),
         ],
     )

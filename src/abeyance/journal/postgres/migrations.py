@@ -72,7 +72,7 @@ def bring_up_to_date(schema: Schema, url: str) -> int:
         with psycopg.connect(url, autocommit=True) as connection:
             for version, script in enumerate(scripts, 1):
                 _apply(connection, schema, version, script)
-            stored = _stored_version(connection, schema)
+            stored = stored_version(connection, schema)
     except psycopg.OperationalError as error:
         raise StoreUnavailableError("the database can't be migrated right now") from error
     schema.check_version(stored)
@@ -82,7 +82,7 @@ def bring_up_to_date(schema: Schema, url: str) -> int:
 def _apply(connection: psycopg.Connection[Any], schema: Schema, version: int, script: str) -> None:
     with connection.transaction():
         connection.execute(_LOCK)
-        if _stored_version(connection, schema) >= version:
+        if stored_version(connection, schema) >= version:
             return
         connection.execute(script.encode())
         connection.execute(
@@ -91,7 +91,8 @@ def _apply(connection: psycopg.Connection[Any], schema: Schema, version: int, sc
         )
 
 
-def _stored_version(connection: psycopg.Connection[Any], schema: Schema) -> int:
+def stored_version(connection: psycopg.Connection[Any], schema: Schema) -> int:
+    """The version of a set of tables in a database; 0 if it has none."""
     exists = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (schema.table,)).fetchone()
     if exists != (True,):
         return 0

@@ -203,6 +203,19 @@ async def open_sqlite_keys(
         raise
 
 
+def migrate_sqlite_keys(path: Path, filesystem_type: FilesystemType = mounted_filesystem) -> None:
+    """Bring the tables of a key store that is there to this release. Needs no key."""
+    lock = FolderLock.acquire(path.parent / LOCK, filesystem_type)
+    try:
+        connection = open_connection(path, journal_mode="truncate")
+        try:
+            KEY_STORE.ensure(connection)
+        finally:
+            connection.close()
+    finally:
+        lock.release()
+
+
 def _open(path: Path, epochs: EpochFiles, world: World) -> sqlite3.Connection:
     _make_private(path)
     if not path.exists() and epochs.exist():

@@ -35,7 +35,7 @@ class Schema:
     def ensure(self, connection: sqlite3.Connection) -> None:
         """Make the tables or migrate them. Raises `ConfigurationError` for a database that isn't ours."""
         with translated():
-            found = self._found(connection)
+            found = self.found(connection)
             if found is None:
                 text = self._root.joinpath(self.schema_file).read_text("utf-8")
                 _run(connection, text, self.version)
@@ -52,7 +52,8 @@ class Schema:
         for version, file in enumerate(self.migrations[found:], start=found + 1):
             _run(connection, file.read_text("utf-8"), version)
 
-    def _found(self, connection: sqlite3.Connection) -> int | None:
+    def found(self, connection: sqlite3.Connection) -> int | None:
+        """The version of the tables in a database; `None` if it is empty. Refuses another program's."""
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not tables:
             return None

@@ -1,0 +1,42 @@
+"""How `serve` and `worker` refuse to start: once, before they fork, in a line that says what to do."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.pages import DOCS, file_of
+from tests.support.project import Project, project
+
+pytestmark = pytest.mark.slow
+
+PACK = file_of(DOCS / "quickstart.md", "shipping.py")
+
+
+@pytest.fixture
+def operator(store_kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Project]:
+    """Somebody who has set everything but the origin."""
+    url = request.getfixturevalue("postgres_url") if store_kind == "postgres" else ""
+    variables = {
+        "ABEYANCE_DATABASE_URL": url,
+        "ABEYANCE_API_KEY": "k" * 32,
+        "ABEYANCE_KEY_DIR": str(tmp_path / "keys"),
+        "ABEYANCE_PUBLIC_URL": "https://runs.example.com",
+        "ABEYANCE_PORT": "0",
+    }
+    with project(tmp_path / "shipping", variables) as made:
+        (made.folder / "pyproject.toml").write_text('[tool.abeyance]\npack = "shipping"\n')
+        (made.folder / "shipping.py").write_text(PACK)
+        made.shell(f"abeyance keys make {tmp_path / 'keys'}")
+        yield made
+
+
+class TestStarting:
+    @pytest.mark.parametrize("command", ["serve", "worker"])
+    def test_a_new_store_without_an_origin_is_refused_once(self, operator: Project, command: str) -> None:
+        done = operator.shell(f"abeyance {command}", check=False)
+
+        (line,) = done.stderr.splitlines()
+        assert (1, "") == (done.returncode, done.stdout)
+        assert line.startswith("error[configuration-error]: ABEYANCE_ORIGIN is not set")
+        assert not (operator.folder / ".abeyance").exists()
