@@ -195,10 +195,13 @@ class RunRecord(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A run that the caller may now execute, under the lease it asked with."""
+    """A run that the caller may now execute, under the lease it asked with. `lost`: how many workers were
+    lost while the run was at this version.
+    """
 
     run_id: UUID
     lease_id: UUID
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +212,7 @@ class ClaimRequest:
     on, whose tenant is active, and whose definition is in `definitions` (or whose `due` is older than
     `grace_micros`: any process with room may then look whether its code fits). Hinted runs come first, then
     two thirds of the room for the newest ready, one third for the oldest due, so that neither starves the
-    other.
+    other. Runs of the workspaces in `passed` are left out, so that who has many can't take all the room.
     """
 
     now: int
@@ -219,6 +222,7 @@ class ClaimRequest:
     definitions: Sequence[bytes]
     hinted: Sequence[UUID] = ()
     grace_micros: int = 60_000_000
+    passed: Sequence[str] = ()
 
 
 class SealedEvent(NamedTuple):
@@ -318,6 +322,11 @@ class JournalStore(Protocol):
     async def release(self, run_id: UUID, lease_id: UUID, *, seen_version: int, due: int | None) -> None:
         """Give a lease back without an event: `due` if the version is still `seen_version`, else due now; a
         run that has ended meanwhile is due never.
+        """
+
+    async def offer(self, due: int, runs: Sequence[UUID] | None = None) -> int:
+        """Make runs due at `due` that nobody holds and that would be due later: `runs`, or all that are
+        parked until other code comes. Returns how many.
         """
 
     async def put_definition(self, digest: bytes, document: bytes) -> bool:

@@ -70,6 +70,8 @@ CREATE TABLE waits (
         CHECK (state IN ('open', 'answered', 'waiting', 'completed', 'timed-out', 'cancelled', 'unused')),
     PRIMARY KEY (run_id, opened)
 );
+-- What has neither a call nor a deadline: parked runs, which are few.
+CREATE INDEX waits_parked ON waits (run_id) WHERE closed IS NULL AND call_key IS NULL AND due IS NULL;
 
 CREATE TABLE links (
     run_id uuid NOT NULL,
@@ -143,6 +145,16 @@ CREATE TABLE replies (
 );
 ALTER TABLE replies ALTER COLUMN reply SET STORAGE EXTERNAL;
 CREATE INDEX replies_expires ON replies (expires);
+
+-- Scratch: how often a run's worker was lost while the run was at this version. Written only when a lease has run
+-- out.
+CREATE TABLE lost_workers (
+    run_id uuid NOT NULL,
+    version bigint NOT NULL,
+    times bigint NOT NULL,
+    at bigint NOT NULL,
+    PRIMARY KEY (run_id)
+);
 
 -- A control row in the order of the port's tuple.
 CREATE VIEW control_rows AS

@@ -47,9 +47,10 @@ LOOKUP_PAUSES_S = (0.0, 0.1, 0.3, 0.6, 1.0)
 _LANDED = value_of("journal_landed", "uuid", "bigint", "bytea")
 _APPEND_STREAM = value_of("journal_append_stream", "uuid", "bigint", "bigint[]", "text[]", "bytea[]")
 _CLAIM = rows_of(
-    "journal_claim", "bigint", "bigint", "bigint", "bigint", "uuid[]", "bytea[]", "uuid[]", "bigint"
+    "journal_claim", "bigint", "bigint", "bigint", "bigint", "uuid[]", "bytea[]", "uuid[]", "bigint", "text[]"
 )
 _RENEW = rows_of("journal_renew", "uuid[]", "bigint")
+_OFFER = value_of("journal_offer", "bigint", "boolean", "uuid[]")
 _RELEASE = value_of("journal_release", "uuid", "uuid", "bigint", "bigint")
 _PUT_DEFINITION = statement(
     "WITH new AS (INSERT INTO definitions (digest, document) VALUES ($1, $2)"
@@ -189,9 +190,9 @@ class PostgresJournalStore:
         rows = await self.fetch(
             _CLAIM, request.now, request.lease_until, room, request.lease_ids[0].int % 3,
             request.lease_ids[:room], request.definitions, list(dict.fromkeys(request.hinted)),
-            request.grace_micros,
+            request.grace_micros, request.passed,
         )  # fmt: skip
-        return [Claim(run_id, lease_id) for run_id, lease_id in rows]
+        return [Claim(run_id, lease_id, lost) for run_id, lease_id, lost in rows]
 
     async def renew(self, lease_ids: Sequence[UUID], lease_until: int) -> set[UUID]:
         """See `JournalStore.renew`."""
@@ -200,6 +201,11 @@ class PostgresJournalStore:
     async def release(self, run_id: UUID, lease_id: UUID, *, seen_version: int, due: int | None) -> None:
         """See `JournalStore.release`."""
         await self.fetch(_RELEASE, run_id, lease_id, seen_version, due)
+
+    async def offer(self, due: int, runs: Sequence[UUID] | None = None) -> int:
+        """See `JournalStore.offer`."""
+        ((offered,),) = await self.fetch(_OFFER, due, runs is None, runs or ())
+        return int(offered)
 
     async def put_definition(self, digest: bytes, document: bytes) -> bool:
         """See `JournalStore.put_definition`."""

@@ -32,6 +32,28 @@ SET lease_id = NULL, lease_until = NULL,
     due = CASE WHEN status IN ('pending', 'running', 'suspended') THEN ? ELSE NULL END
 WHERE lease_id IS NOT NULL
 """
+_COUNT = """
+INSERT INTO lost_workers (run_id, version, times, at)
+SELECT run_id, version, 1, :now FROM run_control WHERE {which}
+ON CONFLICT (run_id) DO UPDATE
+SET times = CASE WHEN lost_workers.version = excluded.version THEN times + 1 ELSE 1 END,
+    version = excluded.version, at = excluded.at
+"""
+_COUNT_ONE = _COUNT.format(which="run_id = :run AND lease_id IS NOT NULL")
+_COUNT_ALL = _COUNT.format(which="lease_id IS NOT NULL AND due IS NOT NULL")
+_TIMES = """
+SELECT times FROM lost_workers AS l JOIN run_control AS c USING (run_id, version) WHERE run_id = ?
+"""
+_SELECT_PARKED = """
+SELECT w.run_id FROM waits AS w
+WHERE w.closed IS NULL AND w.call_key IS NULL AND w.due IS NULL AND EXISTS (
+    SELECT 1 FROM journal_events AS e
+    WHERE e.originator_id = lower(hex(w.run_id)) AND e.originator_version = w.opened
+      AND e.topic = 'code-mismatch'
+) LIMIT 10000
+"""
+_FORGET = "DELETE FROM lost_workers WHERE at < :due - 2592000000000"
+_OFFER = "UPDATE run_control SET due = :due WHERE run_id = :run AND lease_id IS NULL AND due > :due"
 
 
 @dataclass(frozen=True)
@@ -46,8 +68,12 @@ class _Query:
         names = {f"d{place}": digest for place, digest in enumerate(request.definitions)}
         loaded = ", ".join(f":{name}" for name in names)
         grace = request.now - request.grace_micros
-        values = {"now": request.now, "grace": grace, "limit": limit, **names}
-        return cls(f"(definition IN ({loaded}) OR due <= :grace)", values)
+        passed = {f"w{place}": workspace for place, workspace in enumerate(request.passed)}
+        values = {"now": request.now, "grace": grace, "limit": limit, **names, **passed}
+        fits = f"(definition IN ({loaded}) OR due <= :grace)"
+        if passed:
+            fits += f" AND workspace NOT IN ({', '.join(f':{name}' for name in passed)})"
+        return cls(fits, values)
 
     def due(self, cursor: sqlite3.Cursor, state: str, order: str) -> list[tuple[bytes, int]]:
         """Runs in `state` whose time has come, by `due` in this order."""
@@ -94,9 +120,13 @@ def claim(cursor: sqlite3.Cursor, request: ClaimRequest) -> list[Claim]:
     """Take the runs, each under its own lease."""
     runs = find_claimable(cursor, request)
     leases = request.lease_ids[: len(runs)]
+    claims = []
     for run, lease in zip(runs, leases, strict=True):
+        cursor.execute(_COUNT_ONE, {"run": run, "now": request.now})
         cursor.execute(_TAKE, (lease.bytes, request.lease_until, request.lease_until, run))
-    return [Claim(UUID(bytes=run), lease) for run, lease in zip(runs, leases, strict=True)]
+        times = cursor.execute(_TIMES, (run,)).fetchone()
+        claims.append(Claim(UUID(bytes=run), lease, times[0] if times else 0))
+    return claims
 
 
 def renew(cursor: sqlite3.Cursor, lease_ids: Sequence[UUID], lease_until: int) -> set[UUID]:
@@ -114,4 +144,14 @@ def release(
 
 def take_over(cursor: sqlite3.Cursor, now: int) -> int:
     """End every lease, and say how many: whoever holds the folder's lock knows that the holders are dead."""
+    cursor.execute(_COUNT_ALL, {"now": now})
     return cursor.execute(_TAKE_OVER, (now,)).rowcount
+
+
+def offer(cursor: sqlite3.Cursor, due: int, runs: Sequence[UUID] | None) -> int:
+    """See `JournalStore.offer`. Counts that are 30 days old go when all parked runs are offered."""
+    chosen = [run.bytes for run in runs or ()]
+    if runs is None:
+        cursor.execute(_FORGET, {"due": due})
+        chosen = [run for (run,) in cursor.execute(_SELECT_PARKED)]
+    return sum(cursor.execute(_OFFER, {"due": due, "run": run}).rowcount for run in chosen)

@@ -61,6 +61,8 @@ CREATE TABLE waits (
 
 CREATE INDEX waits_call ON waits (call_key, ordinal) WHERE call_key IS NOT NULL;
 CREATE INDEX waits_open ON waits (run_id) WHERE closed IS NULL;
+-- What has neither a call nor a deadline: parked runs, which are few.
+CREATE INDEX waits_parked ON waits (run_id) WHERE closed IS NULL AND call_key IS NULL AND due IS NULL;
 
 CREATE TABLE links (
     digest BLOB NOT NULL PRIMARY KEY,
@@ -115,3 +117,12 @@ CREATE TABLE replies (
     reply BLOB
 ) WITHOUT ROWID;
 CREATE INDEX replies_expires ON replies (expires);
+
+-- Scratch: how often a run's worker was lost while the run was at this version. Written only when a lease has run
+-- out, or its process is known to be dead.
+CREATE TABLE lost_workers (
+    run_id BLOB NOT NULL PRIMARY KEY,
+    version INTEGER NOT NULL,
+    times INTEGER NOT NULL,
+    at INTEGER NOT NULL
+) WITHOUT ROWID;

@@ -124,6 +124,10 @@ class SQLiteJournalStore:
             lambda cursor: claiming.release(cursor, run_id, lease_id, seen_version, due, now)
         )
 
+    async def offer(self, due: int, runs: Sequence[UUID] | None = None) -> int:
+        """See `JournalStore.offer`."""
+        return await self._writer.run(lambda cursor: claiming.offer(cursor, due, runs))
+
     async def put_definition(self, digest: bytes, document: bytes) -> bool:
         """See `JournalStore.put_definition`."""
         return await self._writer.run(partial(reading.put_definition, digest=digest, document=document))
