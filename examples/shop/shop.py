@@ -1,4 +1,4 @@
-"""A shop that ships orders: it books a carrier's pickup, and waits until the carrier confirms it."""
+"""Ship an order: book a carrier's pickup, and wait until the carrier confirms it."""
 
 import json
 import os

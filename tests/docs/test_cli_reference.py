@@ -15,6 +15,7 @@ class TestReference:
     @pytest.mark.parametrize(
         "command",
         [
+            "init",
             "dev",
             "serve",
             "worker",

@@ -11,9 +11,9 @@ from abeyance.cli.projections import projections
 from abeyance.cli.resume import resume
 from abeyance.cli.runs import runs
 from abeyance.cli.serving import dev, serve, worker
+from abeyance.cli.starting import init
 
 app = typer.Typer(
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
@@ -39,7 +39,7 @@ def _root(
     pass
 
 
-for command in (dev, serve, worker):
+for command in (init, dev, serve, worker):
     app.command()(command)
 runs.command()(resume)
 for name, group in (
