@@ -232,6 +232,22 @@ class TestResults:
         )
         assert f"{RUN}/journal?content=true" == api.asked[0].path
 
+    def test_a_check_of_an_answer_says_nothing_or_why_not(self, api: FakeApi, client: Client) -> None:
+        api.answer(f"POST {RUN}/resume", {"status": "acceptable"})
+        api.refuse(f"POST {RUN}/resume", 409, "wait-token-closed", {"state": "unused"})
+
+        client.runs.resume(RUN_ID, waitpoint_id=TOKEN_ID, value={"n": 1}, check=True)
+        with pytest.raises(WaitTokenClosed):
+            client.runs.resume(RUN_ID, waitpoint_id=TOKEN_ID, check=True)
+
+        assert {"waitpointId": TOKEN_ID, "value": {"n": 1}} == json.loads(api.asked[0].body)
+
+    def test_a_server_that_knows_no_check_is_not_taken_for_a_yes(self, api: FakeApi, client: Client) -> None:
+        api.answer(f"POST {RUN}/resume", a_run())
+
+        with pytest.raises(UnexpectedReply):
+            client.runs.resume(RUN_ID, waitpoint_id=TOKEN_ID, check=True)
+
     def test_resume_and_cancel(self, api: FakeApi, client: Client) -> None:
         api.answer(f"POST {RUN}/resume", a_run())
         api.answer(f"POST {RUN}/cancel", a_run("cancelled"))

@@ -2,7 +2,7 @@
 
 Exit codes: without `--output` as `sentences.exit_code`; with it 1 if the answer is refused or nothing waits
 for one, 2 if several waits are open and none is named (nothing is sent), else as without `--output` after the
-answer, and 1 if the run failed.
+answer, and 1 if the run failed; with `--check` too 0 if the answer would be taken, and nothing is.
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -36,6 +36,9 @@ def resume(
         str | None,
         typer.Option(metavar="KEY", help="Sent as Idempotency-Key; this release's server keeps none yet."),
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say whether the answer would be taken, and why not.")
+    ] = False,
     url: Url = None,
 ) -> None:
     """Say what a run waits for; with --output, answer it.
@@ -49,9 +52,12 @@ def resume(
     if wait is not None and not wait.strip():
         raise typer.BadParameter("it is empty; name a tokenId", param_hint="--waitpoint")
     if given is None:
-        if wait is not None:
-            raise typer.BadParameter("it needs --output, the answer", param_hint="--waitpoint")
+        for option, named in (("--waitpoint", wait is not None), ("--check", check)):
+            if named:
+                raise typer.BadParameter("it needs --output, the answer", param_hint=option)
         _describe(run, url)
+    elif check:
+        _check(run, wait, read_document("--output", given), url)
     else:
         _answer(run, wait, read_document("--output", given), idempotency_key, url)
 
@@ -79,6 +85,16 @@ def _answer(
         run = client.runs.resume(run_id, waitpoint_id=wait, value=answer, idempotency_key=idempotency_key)
     show(run)
     raise typer.Exit(REFUSED if run.status == "failed" else exit_code(run))
+
+
+def _check(run_id: str, wait: str | None, answer: "JsonText", url: str | None) -> None:
+    from abeyance.cli.output import say
+
+    with connect(url) as client:
+        if wait is None:
+            wait = _only_wait(client.runs.get(run_id))
+        client.runs.resume(run_id, waitpoint_id=wait, value=answer, check=True)
+    say(f"The answer would be taken. Nothing was sent to run {run_id}.")
 
 
 def _only_wait(run: "Run") -> str:

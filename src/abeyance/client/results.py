@@ -147,6 +147,12 @@ class AuditPage:
     source: str = field(repr=False, compare=False)
 
 
+def parse_acceptable(reply: Json) -> None:
+    """Return if the reply says that the answer would be taken."""
+    if not isinstance(reply, dict) or reply.get("status") != "acceptable":
+        raise UnexpectedReply("the reply isn't what a check is told; this server may know none")
+
+
 def parse_run(reply: Json, source: str) -> Run:
     """The run in a reply."""
     return _checked(lambda: _run(reply, source))

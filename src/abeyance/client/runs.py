@@ -1,7 +1,7 @@
 """`client.runs`: start, get, list, resume, cancel, journal."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, overload
 from urllib.parse import quote
 from uuid import UUID
 
@@ -87,6 +87,7 @@ class Runs:
         }
         return results.parse_runs(*self._transport.get("/v1/runs", query))
 
+    @overload
     def resume(
         self,
         run_id: str | UUID,
@@ -94,13 +95,33 @@ class Runs:
         waitpoint_id: str,
         value: object = LEFT_OUT,
         idempotency_key: str | None = None,
-    ) -> Run:
+        check: Literal[False] = False,
+    ) -> Run: ...
+
+    @overload
+    def resume(
+        self, run_id: str | UUID, *, waitpoint_id: str, value: object = LEFT_OUT, check: Literal[True]
+    ) -> None: ...
+
+    def resume(
+        self,
+        run_id: str | UUID,
+        *,
+        waitpoint_id: str,
+        value: object = LEFT_OUT,
+        idempotency_key: str | None = None,
+        check: bool = False,
+    ) -> Run | None:
         """Answer a wait (its `token_id`) as the link would; the run after it, at most 30 s later.
 
-        Left out, `value` is `{}`; `None` is `null`, which is an answer too.
+        Left out, `value` is `{}`; `None` is `null`, which is an answer too. With `check=True` nothing is
+        taken: it returns `None` if the answer would be, and raises what it would be refused with.
         """
         body = encode_members({"waitpointId": waitpoint_id, "value": _content(value)})
         path = f"{_path(run_id)}/resume"
+        if check:
+            results.parse_acceptable(self._transport.post(f"{path}?check=true", body)[0])
+            return None
         return results.parse_run(*self._transport.post(path, body, idempotency_key=idempotency_key))
 
     def cancel(self, run_id: str | UUID, *, idempotency_key: str | None = None) -> Run:

@@ -262,3 +262,32 @@ class TestShapesOfOutput:
         api.refuse(f"POST {RUN}/resume", 409, "wait-token-closed", {"state": "completed"})
 
         assert 1 == command("runs", "resume", RUN_ID, "--output={}", f"--waitpoint={TOKEN_ID}").code
+
+
+class TestCheck:
+    def test_an_answer_that_would_be_taken_exits_with_0(self, api: FakeApi, command: Command) -> None:
+        api.answer(f"GET {RUN}", waiting(tokens=[a_token()]))
+        api.answer(f"POST {RUN}/resume", {"status": "acceptable"})
+
+        outcome = command("runs", "resume", RUN_ID, ANSWER, "--check")
+
+        assert (0, "") == (outcome.code, outcome.out)
+        assert "would be taken" in outcome.err
+        assert [f"{RUN}/resume?check=true"] == [request.path for request in api.sent]
+
+    def test_an_answer_that_would_be_refused_exits_with_1_and_says_why(
+        self, api: FakeApi, command: Command
+    ) -> None:
+        api.answer(f"GET {RUN}", waiting(tokens=[a_token()]))
+        api.refuse(f"POST {RUN}/resume", 409, "wait-token-closed", {"state": "completed"})
+
+        outcome = command("runs", "resume", RUN_ID, ANSWER, "--check")
+
+        assert 1 == outcome.code
+        assert outcome.err.startswith("error[wait-token-closed]: ")
+
+    def test_without_an_answer_it_is_a_usage_error(self, api: FakeApi, command: Command) -> None:
+        outcome = command("runs", "resume", RUN_ID, "--check")
+
+        assert 2 == outcome.code
+        assert [] == api.asked
