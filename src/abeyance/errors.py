@@ -223,6 +223,15 @@ class RunAlreadyTerminalError(RefusedError):
         self.status = status
 
 
+class RunNotParkedError(RefusedError):
+    """The run isn't parked: there is nothing to try again."""
+
+    code = "run-not-parked"
+
+    def __init__(self) -> None:
+        super().__init__("the run isn't parked: it goes on by itself, or waits for something else")
+
+
 class ResumeNotSupportedError(RefusedError):
     """The wait that was named isn't a pause; only another system's answer can be given this way."""
 

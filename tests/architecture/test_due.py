@@ -26,6 +26,14 @@ class TestDue:
             calls_of("due_of")
         )
 
-    def test_a_lease_is_released_in_two_places(self) -> None:
-        """By who held it, with `due_of`; and by who found that it can't go on with a run, for later."""
-        assert {"engine/executor.py", "engine/parking.py"} == set(calls_of("release", "seen_version"))
+    def test_a_lease_is_released_in_four_places(self) -> None:
+        """By who held it, with `due_of`; by who found that it can't go on with a run, for later; by who keeps
+        one parked; and by who claimed it while it stopped, for now."""
+        assert {
+            "engine/executor.py", "engine/parking.py", "engine/crash_loops.py", "engine/agenda.py",
+        } == set(calls_of("release", "seen_version"))  # fmt: skip
+
+    def test_runs_are_offered_in_two_places(self) -> None:
+        """At a start, to new code; and when somebody asks for a retry."""
+        stores = {"journal/sqlite/store.py"}
+        assert {"engine/agenda.py", "engine/crash_loops.py"} == set(calls_of("offer")) - stores

@@ -110,9 +110,9 @@ async def lose_worker(deployment: Deployment, ship: Any, carrier: Carrier, run_i
         while actor is None or len(carrier.urls) == handed:
             await asyncio.sleep(0.005)
             actor = process.executor.find(run_id)
-        for task in list(actor._tasks):
+        for task in list(actor._calls.tasks):
             task.cancel()
         actor.lost = True
         process.executor.actors.clear()
-        process.executor._leases.clear()
+        process.executor.leases.clear()
     return run_id

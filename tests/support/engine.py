@@ -87,14 +87,13 @@ class EngineProcess:
         executor = self.executor
         for actor in list(executor.actors.values()):
             actor.lost = True
-            for task in (*actor._tasks, actor._pump):
+            for task in (*actor._calls.tasks, actor._pump):
                 if task is not None:
                     task.cancel()
             actor.close()
         executor.actors.clear()
-        for known in (executor._leases, executor._warm, executor._links, executor._links_of):
+        for known in (executor.leases, executor._warm, executor._links):
             known.clear()
-        executor._warm_bytes = 0
 
     async def history(self, run_id: UUID) -> list[Recorded]:
         """The run's events, each with its signature checked."""

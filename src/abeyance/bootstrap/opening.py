@@ -11,7 +11,7 @@ from abeyance.bootstrap.identity import record_definitions
 from abeyance.bootstrap.reading import following
 from abeyance.bootstrap.stores import Stores, open_stores
 from abeyance.engine.acceptor import Acceptor
-from abeyance.engine.actor import Barrier
+from abeyance.engine.host import Barrier
 from abeyance.engine.answers import AnswerChecks
 from abeyance.engine.definitions import Definitions
 from abeyance.engine.effects import Workshop

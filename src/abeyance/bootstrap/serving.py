@@ -23,7 +23,7 @@ from abeyance.bootstrap.identity import NO_ORIGIN
 from abeyance.bootstrap.logs import configure_logging
 from abeyance.bootstrap.opening import Engine, open_engine
 from abeyance.bootstrap.tables import log_rows
-from abeyance.engine.actor import Barrier
+from abeyance.engine.host import Barrier
 from abeyance.errors import AbeyanceError, ConfigurationError, StoreUnavailableError
 from abeyance.http.app import HttpServices, create_app, create_worker_app
 from abeyance.http.authentication import AuthenticationOff, DeploymentKey

@@ -80,7 +80,7 @@ class Acceptor:
         digest = link_digest(token)
         at_hand = self._executor.link(digest)
         if at_hand is not None:
-            return Answerable(self, digest, at_hand[0].run_id, at_hand[1], None, by="link")
+            return Answerable(self, digest, at_hand.run_id, at_hand.wait_id, None, by="link")
         stored = await self._executor.store.find_link(digest)
         if stored is None:
             raise WaitTokenNotFoundError

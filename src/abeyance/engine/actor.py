@@ -10,70 +10,21 @@ their turn is on disk.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Protocol
 from uuid import UUID
 
-from abeyance.engine import decisions
-from abeyance.engine.effects import Workshop, context_of, perform
-from abeyance.engine.tool_context import ToolContext
-from abeyance.engine.turn import Effect, Session, Turn, digest16
+from abeyance.engine import decisions, recovery
+from abeyance.engine.host import Command, Decide, Host
+from abeyance.engine.running import RunningCalls
+from abeyance.engine.turn import Session, Turn, digest16
 from abeyance.errors import ConflictError, HistoryDamagedError, RefusedError, StoreUnavailableError
 from abeyance.journal.batch import Lease
 from abeyance.journal.store import Append
-
-Decide = Callable[[Turn], None]
-Barrier = Callable[[str, UUID], Awaitable[None]]
-"""Called at named places where a test may stop this process: `append:<topics>` before a batch is written,
-`stored:<topics>` after it, `call-recorded` before a handler runs, `effect-done` after it.
-"""
 
 _log = logging.getLogger("abeyance.runs")
 _LONGEST_TIMER_S = 60.0
 _FIRST_RETRY_S = 0.25
 _LONGEST_RETRY_S = 5.0
 _MOST_LOSSES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """Something that happened, to be decided on. `reply` is resolved once it is on disk, or was refused."""
-
-    decide: Decide
-    reply: "asyncio.Future[None] | None" = None
-
-
-class Host(Protocol):
-    """What an actor needs of its process."""
-
-    workshop: Workshop
-    testing_only_barrier: Barrier | None
-
-    @property
-    def draining(self) -> bool:
-        """Whether this process stops: nothing new begins here."""
-
-    async def append(self, append: Append) -> bool:
-        """Write; whether it won."""
-
-    async def load(self, run_id: UUID) -> Session | None:
-        """Read the run again; `None` if it has ended, can't be gone on with here, or isn't there."""
-
-    def new_lease(self) -> Lease:
-        """A lease for this process, from now."""
-
-    def rested(self, actor: "Actor") -> None:
-        """The run waits, has ended or was lost: nothing is under way here."""
-
-    def holds(self, actor: "Actor", before: Lease | None, now: Lease | None) -> None:
-        """The lease that the run is held under here is another one, or none."""
-
-    def know_link(self, digest: bytes, run_id: UUID, wait_id: str) -> None:
-        """Remember which wait a new link answers."""
-
-    async def let_go(self, actor: "Actor") -> None:
-        """Give the lease back without an event."""
 
 
 class Actor:
@@ -85,8 +36,7 @@ class Actor:
         self.lost = False
         self._host = host
         self._inbox: deque[Command] = deque()
-        self._running: dict[str, ToolContext | None] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._calls = RunningCalls(host, run_id, self._call_ended, self._call_broke)
         self._pump: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[Session | None]] = []
@@ -100,15 +50,21 @@ class Actor:
     @property
     def busy(self) -> bool:
         """Whether anything is under way: a turn, a handler, a command that waits, another try."""
-        return bool(self._inbox or self._running or self._retry is not None or self._deciding)
+        return bool(self._inbox or self._calls.contexts or self._retry is not None or self._deciding)
 
     @property
     def waits_beside_work(self) -> bool:
         """Whether another process may take an answer that this one, busy with a handler, would miss."""
         state = None if self.session is None else self.session.state
-        if state is None or not self._running:
+        if state is None or not self._calls.contexts:
             return False
         return any(wait.row.call_key and wait.row.state == "waiting" for wait in state.waits.values())
+
+    @property
+    def workspace(self) -> str | None:
+        """Whose run it is, if it has been read."""
+        state = None if self.session is None else self.session.state
+        return None if state is None else state.started.workspace
 
     @property
     def _deciding(self) -> bool:
@@ -170,15 +126,10 @@ class Actor:
     async def drain(self, seconds: float) -> None:
         """Let running calls end within `seconds`, then give those back that haven't."""
         self._stop_timer()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=seconds)
-        unfinished = [op for op, context in self._running.items() if context is not None]
-        for context in self._running.values():
-            if context is not None:
-                context.cancel()
+        unfinished = await self._calls.drain(seconds)
         if unfinished or self.busy:
             try:
-                await self.submit(lambda turn: decisions.give_back(turn, unfinished))
+                await self.submit(lambda turn: recovery.give_back(turn, unfinished))
             except (ConflictError, StoreUnavailableError, RefusedError):
                 _log.warning("run %s: the drain of a call couldn't be recorded", self.run_id)
         if self.lease is not None:
@@ -250,7 +201,7 @@ class Actor:
             session = await self._reload()
             if session is None or self.lost:
                 return
-        session.running = self._running
+        session.running = self._calls.contexts
         commands = list(self._inbox)
         turn = Turn(session)
         refused = self._decide(turn, commands)
@@ -310,7 +261,7 @@ class Actor:
                     raise
                 refused[id(command)] = error
         if not self._host.draining:  # else what follows begins elsewhere
-            decisions.recover(turn)
+            recovery.recover(turn)
             decisions.settle(turn)
         return refused
 
@@ -325,42 +276,22 @@ class Actor:
         for effect in turn.effects:
             if effect.link is not None and effect.wait is not None:
                 self._host.know_link(effect.link.digest, self.run_id, effect.wait)
-            self._start(effect)
-        for op, context in self._running.items():
-            if context is not None and turn.session.driver.is_abandoned(op):
-                context.cancel()
+            self._calls.start(effect)
+        for op in self._calls.contexts:
+            if turn.state.ended or turn.session.driver.is_abandoned(op):
+                self._calls.cancel(op)
         self._set_timer(turn)
-        if turn.state.ended:
-            for context in self._running.values():
-                if context is not None:
-                    context.cancel()
-        if turn.batch.empty and not turn.effects and self.lease is not None and not self._running:
+        if turn.batch.empty and not turn.effects and self.lease is not None and not self._calls.contexts:
             await self._host.let_go(self)
 
-    def _start(self, effect: Effect) -> None:
-        context = context_of(effect, self.run_id, self._host.workshop.public_url())
-        self._running[effect.op] = context
-        task = asyncio.get_running_loop().create_task(self._perform(effect, context))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _perform(self, effect: Effect, context: ToolContext) -> None:
-        try:
-            await self._pass("call-recorded")
-            decide = await perform(effect, context, self._host.workshop)
-            await self._pass("effect-done")
-        except asyncio.CancelledError:
-            self._running.pop(effect.op, None)
-            raise
-        except Exception as error:
-            _log.exception("run %s: a call broke outside its handler", self.run_id)
-            self._abort(error)
-            self._rest()
-            return
-        if self._running.get(effect.op) is context:
-            self._running.pop(effect.op)
+    def _call_ended(self, decide: Decide) -> None:
         if not self.lost:
             self.post(decide)
+
+    def _call_broke(self, error: Exception) -> None:
+        _log.error("run %s: a call broke outside its handler", self.run_id, exc_info=error)
+        self._abort(error)
+        self._rest()
 
     def _set_timer(self, turn: Turn) -> None:
         """Fire the run's own nearest deadline here: while this process holds the run, nobody else can.
@@ -418,10 +349,7 @@ class Actor:
         self._refuse(error)
         self._inbox.clear()
         self._stop_retry()
-        for context in self._running.values():
-            if context is not None:
-                context.cancel()
-        self._running.clear()
+        self._calls.abandon()
         self.forget_session()
 
     def _rest(self) -> None:

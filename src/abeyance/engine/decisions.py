@@ -5,12 +5,11 @@ added, so a refused command leaves the turn as it was. `settle` goes on until th
 for now.
 """
 
-from collections.abc import Iterable
 from datetime import timedelta
 from hashlib import sha256
-from typing import Protocol
 
 from abeyance.engine.calls import CallFailure, CallOutput, CallPause, CallResult
+from abeyance.engine.endings import EXPIRED, EXPIRED_TEXT, cancel_run, discard_held, fail_run
 from abeyance.engine.links import new_link
 from abeyance.engine.operations import (
     CallRequest,
@@ -21,11 +20,10 @@ from abeyance.engine.operations import (
     StepRequest,
     ValueRequest,
 )
-from abeyance.engine.turn import MAX_RUNS_OF_A_CALL, Effect, Turn, call_key
+from abeyance.engine.turn import Effect, Turn, call_key
 from abeyance.errors import HistoryDamagedError, RunAlreadyTerminalError
 from abeyance.journal import canonical
 from abeyance.journal import events as e
-from abeyance.journal.envelope import Recorded
 from abeyance.journal.run import OpenCall, RunState, losing_branches, token_id
 from abeyance.journal.vault import Content
 from abeyance.world import to_micros, uuid7
@@ -46,7 +44,7 @@ def settle(turn: Turn) -> None:
     if outcome is not None:
         _end(turn, outcome)
     elif not turn.effects and not turn.session.running and turn.state.status != "suspended":
-        turn.add(_suspended(turn.state))
+        turn.add(suspended(turn.state))
 
 
 def _open_wanted(turn: Turn) -> bool:
@@ -118,33 +116,12 @@ def _decide_race(turn: Turn, request: DecideRequest) -> None:
     waits = turn.state.waits
     lost = losing_branches(request.op, request.winner, {wait.op for wait in waits.values()})
     closing = [key for key, wait in waits.items() if wait.op in lost]
-    _discard_held(turn, closing, "branch-cancelled")
+    discard_held(turn, closing, "branch-cancelled")
     turn.add(e.RaceDecided(closed=len(closing), op=request.op, winner=request.winner))
 
 
-class Journal(Protocol):
-    """What events are added to: a turn, or a bare batch."""
-
-    @property
-    def state(self) -> RunState:
-        """The run after what was added so far."""
-
-    def add(self, event: e.Event, content: Content | None = None) -> Recorded:
-        """Add an event."""
-
-
-def _discard_held(turn: Journal, keys: Iterable[str], reason: str) -> None:
-    """Drop the answers that these waits hold, each with its record."""
-    for key in sorted(keys):
-        wait = turn.state.waits.get(key)
-        if wait is not None and wait.held is not None:
-            turn.add(
-                e.WaitTokenDiscarded.model_validate({"answer": wait.held, "reason": reason, "wait": key})
-            )
-
-
 def _end(turn: Turn, outcome: object) -> None:
-    _discard_held(turn, turn.state.waits, "run-ended")
+    discard_held(turn, turn.state.waits, "run-ended")
     if isinstance(outcome, Returned):
         output = turn.commit(outcome.output)
         turn.add(e.Completed(output=output.ref), output)
@@ -152,14 +129,8 @@ def _end(turn: Turn, outcome: object) -> None:
     fail_run(turn, outcome.code, outcome.detail, node=outcome.node)  # type: ignore[attr-defined]
 
 
-def fail_run(turn: Turn, code: str, message: str, *, node: str | None = None) -> None:
-    """End the run as failed, with a stable code and a message that may hold a user's words."""
-    _discard_held(turn, turn.state.waits, "run-ended")
-    detail = turn.commit(canonical.encode(message))
-    turn.add(e.Failed(code=code, detail=detail.ref, node=node), detail)
-
-
-def _suspended(state: RunState) -> e.Suspended:
+def suspended(state: RunState) -> e.Suspended:
+    """The event that says what is left to wait for."""
     tokens = sum(wait.row.call_key is not None for wait in state.waits.values())
     listed = "\n".join(sorted(state.waits))
     return e.Suspended(
@@ -187,7 +158,7 @@ def call_ended(turn: Turn, effect: Effect, result: CallResult) -> None:
         return
     match result:
         case CallOutput():
-            _discard_held(turn, [call.wait] if call.wait else [], "answered-at-once")
+            discard_held(turn, [call.wait] if call.wait else [], "answered-at-once")
             output = turn.commit(result.output)
             turn.add(e.CallCompleted(op=effect.op, output=output.ref), output)
         case CallPause():
@@ -213,7 +184,7 @@ def fail_call(turn: Turn, call: OpenCall, code: str, message: str, *, reason: st
     retry = request.retry if isinstance(request, CallRequest) else None
     final = retry is None or code in _NEVER_RETRIED or call.attempt >= retry.attempts
     held_reason = reason or ("call-failed" if final else "step-retried")
-    _discard_held(turn, [call.wait] if call.wait else [], held_reason)
+    discard_held(turn, [call.wait] if call.wait else [], held_reason)
     detail = turn.commit(canonical.encode(message))
     turn.add(
         e.CallFailed(attempt=call.attempt, code=code, detail=detail.ref, final=final, op=call.op), detail
@@ -245,7 +216,7 @@ def fire_deadlines(turn: Turn) -> None:
     if turn.state.ended:
         return
     if turn.now >= to_micros(turn.state.started.expires_at):
-        fail_run(turn, "run-expired", "the run's time to live passed before it ended")
+        fail_run(turn, EXPIRED, EXPIRED_TEXT)
         return
     due = [
         (wait.row.due, key)
@@ -274,51 +245,6 @@ def _fire(turn: Turn, key: str, op: str) -> None:
     fail_call(turn, call, "wait-token-timed-out", "no answer came in time")
 
 
-def recover(turn: Turn) -> None:
-    """Run again the calls whose worker was lost: at most five runs in all, with fresh links to the same
-    wait. A call is lost that is under way by the journal and not here, nor begins in this turn."""
-    here = {*turn.session.running, *(effect.op for effect in turn.effects)}
-    for call in list(turn.state.calls.values()):
-        if call.phase not in ("running", "drained") or call.op in here:
-            continue
-        request = turn.session.driver.request(call.op)
-        if call.op in turn.state.abandoned or not isinstance(request, CallRequest):
-            fail_call(turn, call, "branch-cancelled", "the branch that made this call lost")
-        elif call.phase == "running" and call.ordinal >= MAX_RUNS_OF_A_CALL:
-            code = "wait-token-reruns-exhausted" if call.wait is not None else "call-reruns-exhausted"
-            fail_call(turn, call, code, "five runs of this call were lost", reason="reruns-exhausted")
-        else:
-            _run_again(turn, call, request)
-
-
-def _run_again(turn: Turn, call: OpenCall, request: CallRequest) -> None:
-    link = new_link(turn.desk.world) if call.wait is not None else None
-    lost = call.phase == "running"
-    ordinal = call.ordinal + 1 if lost else call.ordinal
-    turn.add(
-        e.Rerun(
-            cause="worker-lost" if lost else "drained",
-            link=None if link is None else link.digest.hex(),
-            op=call.op,
-            ordinal=ordinal,
-        )
-    )
-    turn.effects.append(
-        Effect(
-            op=call.op, request=request, attempt=call.attempt, ordinal=ordinal, key=call.key,
-            wait=call.wait, link=link,
-        )
-    )  # fmt: skip
-
-
-def give_back(turn: Turn, ops: Iterable[str]) -> None:
-    """Record that a drain stopped these calls: their next run isn't counted."""
-    for op in ops:
-        call = turn.state.calls.get(op)
-        if call is not None and call.phase == "running":
-            turn.add(e.Rerun(cause="drained", op=op, ordinal=call.ordinal))
-
-
 def take_answer(turn: Turn, wait_id: str, answer: bytes, *, by: str) -> None:
     """Record an answer: held if the run hasn't reached its wait, else taken. The wait must be open."""
     content = turn.commit(answer)
@@ -332,13 +258,7 @@ def cancel(turn: Turn, actor: str | None) -> None:
     """End the run as cancelled. Raises `RunAlreadyTerminalError`."""
     if turn.state.ended:
         raise RunAlreadyTerminalError(turn.state.status)
-    cancel_events(turn, actor)
-
-
-def cancel_events(journal: Journal, actor: str | None) -> None:
-    """The events that cancel a run: held answers are dropped in the same batch, before the end."""
-    _discard_held(journal, journal.state.waits, "run-cancelled")
-    journal.add(e.Cancelled(actor=actor))
+    cancel_run(turn, actor)
 
 
 def begin(

@@ -340,6 +340,8 @@ _HANDLERS: dict[type[e.Event], Callable[[Driver, int, Any], None] | None] = {
     e.Suspended: None,
     e.CodeMismatch: None,
     e.CodeMatched: None,
+    e.CrashLoop: None,
+    e.CrashLoopRetried: None,
     e.WaitTokenDiscarded: None,
     e.WaitTokenTimedOut: None,
 }

@@ -82,6 +82,7 @@ TABLE: tuple[Row, ...] = (
     Row(405, MethodNotAllowedError("POST"), headers=lambda error: {"Allow": error.allow}),
     Row(409, errors.WaitTokenClosedError("completed"), lambda error: {"state": error.state}),
     Row(409, errors.RunAlreadyTerminalError("cancelled"), lambda error: {"status": error.status}),
+    Row(409, errors.RunNotParkedError()),
     Row(413, errors.RequestTooLargeError(1_048_576), lambda error: {"limitBytes": error.limit_bytes}),
     Row(415, errors.UnsupportedMediaTypeError()),
     Row(422, errors.ResumeNotSupportedError()),

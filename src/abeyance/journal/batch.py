@@ -73,6 +73,10 @@ class Batch:
         """Whether nothing was added."""
         return not self._events
 
+    def commit(self, canonical: bytes) -> Content:
+        """Commit to a content of this run."""
+        return self._desk.vault.commit(canonical)
+
     def add(self, event: Event, content: Content | None = None) -> Recorded:
         """Sign `event` as the next of the stream, with its content. `at` never goes backwards."""
         state, codec = self._state, self._desk.codec

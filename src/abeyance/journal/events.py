@@ -292,6 +292,23 @@ class CodeMatched(Event):
     code: Digest
 
 
+class CrashLoop(Event):
+    """Workers died one after the other with nothing appended: the run is parked, and no code of it runs.
+    `lost` is how many died, `code` the digest of the definition.
+    """
+
+    topic = "crash-loop"
+    code: Digest
+    lost: Count
+
+
+class CrashLoopRetried(Event):
+    """Somebody wants the run to be tried again."""
+
+    topic = "crash-loop-retried"
+    actor: Text | None = None
+
+
 class Completed(Event):
     """The end: the program returned `output`."""
 
@@ -355,6 +372,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         Started, CallStarted, Rerun, CallPaused, CallCompleted, CallFailed, RetryScheduled, Suspended,
         RaceDecided, WaitTokenAnswered, WaitTokenCompleted, WaitTokenDiscarded, WaitTokenTimedOut,
         StepCompleted, StepFailed, ValueRecorded, TimerSet, TimerFired, CodeMismatch, CodeMatched,
+        CrashLoop, CrashLoopRetried,
         Completed, Failed, Cancelled, LogOpened, KeyAdded, DefinitionRecorded, WorkspaceCreated,
     )
 }  # fmt: skip

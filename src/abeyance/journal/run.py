@@ -48,8 +48,8 @@ class PendingWait(NamedTuple):
 
 
 class RunState(NamedTuple):
-    """A run at one version. `waits` are by token id, or for other kinds by `timer <op>`, `retry <op>` and
-    `code-mismatch`. `abandoned` are operations in flight whose branch lost a race.
+    """A run at one version. `waits` are by token id, or for other kinds by `timer <op>`, `retry <op>`,
+    `code-mismatch` and `crash-loop`. `abandoned` are operations in flight whose branch lost a race.
     """
 
     run_id: UUID
@@ -69,9 +69,16 @@ class RunState(NamedTuple):
         """Whether nothing can be appended any more."""
         return self.status in ENDED
 
+    @property
+    def crash_looping(self) -> bool:
+        """Whether the run is parked because its workers died: no code of it may run."""
+        return "crash-loop" in self.waits
+
     def next_deadline(self) -> int:
         """The nearest moment (microseconds) at which the run must be looked at while it waits: never after
         its end."""
+        if self.crash_looping:  # what its waits come to is the business of its code
+            return to_micros(self.started.expires_at)
         dues = [wait.row.due for wait in self.waits.values() if wait.row.due is not None]
         return min((*dues, to_micros(self.started.expires_at)))
 
@@ -318,6 +325,16 @@ def _matched(state: RunState, recorded: Recorded, event: e.CodeMatched) -> tuple
     return _close_waits(state._replace(mismatch=None), {"code-mismatch": "completed"})
 
 
+def _crash_loop(state: RunState, recorded: Recorded, event: e.CrashLoop) -> tuple[RunState, RowChanges]:
+    return _put_wait(state, "crash-loop", _plain_wait(state, "-", None))
+
+
+def _crash_retried(
+    state: RunState, recorded: Recorded, event: e.CrashLoopRetried
+) -> tuple[RunState, RowChanges]:
+    return _close_waits(state, {"crash-loop": "completed"})
+
+
 def _ended(state: RunState, recorded: Recorded, event: e.Event) -> tuple[RunState, RowChanges]:
     cancelled = isinstance(event, e.Cancelled)
     closing = {
@@ -331,6 +348,7 @@ def _ended(state: RunState, recorded: Recorded, event: e.Event) -> tuple[RunStat
 _STATUS: Mapping[type[e.Event], str] = {
     e.Suspended: "suspended",
     e.CodeMismatch: "suspended",
+    e.CrashLoop: "suspended",
     e.Completed: "completed",
     e.Failed: "failed",
     e.Cancelled: "cancelled",
@@ -351,6 +369,8 @@ _STEPS: Mapping[type[e.Event], _Step] = {
     e.TimerFired: _timer_fired,
     e.CodeMismatch: _mismatch,
     e.CodeMatched: _matched,
+    e.CrashLoop: _crash_loop,
+    e.CrashLoopRetried: _crash_retried,
     e.Completed: _ended,
     e.Failed: _ended,
     e.Cancelled: _ended,

@@ -37,6 +37,7 @@ STATUS_AFTER: Mapping[str, str] = {
     e.Started.topic: "pending",
     e.Suspended.topic: "suspended",
     e.CodeMismatch.topic: "suspended",
+    e.CrashLoop.topic: "suspended",
     e.Completed.topic: "completed",
     e.Failed.topic: "failed",
     e.Cancelled.topic: "cancelled",

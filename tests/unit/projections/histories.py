@@ -349,6 +349,10 @@ class Author:
             yield "mismatch", self._mismatch
         else:
             yield "matched", self._match
+        if not self.now.crash_looping:
+            yield "crash-loop", lambda: self._add(e.CrashLoop(code=DIGEST, lost=5))
+        else:
+            yield "retried", lambda: self._add(e.CrashLoopRetried(actor="operator"))
         yield "completed", lambda: self._end("run-ended", self._completed)
         yield "failed", lambda: self._end("run-ended", self._failed)
         yield "cancelled", lambda: self._end("run-cancelled", lambda: (e.Cancelled(actor="operator"), None))
