@@ -38,7 +38,7 @@ from abeyance.journal.append_queue import AppendQueue
 from abeyance.journal.batch import Batch, Desk, Lease, due_of
 from abeyance.journal.events import CallStarted, CodeMatched, Started
 from abeyance.journal.run import ENDED, replay
-from abeyance.journal.store import Append, JournalStore, StoredRun
+from abeyance.journal.store import Append, JournalStore, ReplyRow, StoredRun
 from abeyance.world import to_micros
 
 _log = logging.getLogger("abeyance.executor")
@@ -172,8 +172,10 @@ class Executor:
         await self.tell(session.run_id)
         return None
 
-    async def cancel_stored(self, run_id: UUID, actor: str | None) -> bool:
-        """Cancel a run that isn't at hand, whoever executes it; `False` if something else came first."""
+    async def cancel_stored(self, run_id: UUID, actor: str | None, reply: ReplyRow | None = None) -> bool:
+        """Cancel a run by its rows, whoever executes it; `False` if something else came first. `reply` is the
+        idempotency key of the request.
+        """
         stored = await self.store.read_run(run_id)
         if stored is None:
             raise RunNotFoundError
@@ -183,6 +185,7 @@ class Executor:
         key = await self.keys.get(stored.control.key_id)
         batch = Batch(self.desk, key, run_id, state)
         cancel_run(batch, actor)
+        batch.reply = reply
         won = await self.append(
             batch.append(seen=stored.control, lease=None, definition=stored.control.definition)
         )

@@ -14,7 +14,7 @@ from abeyance.errors import ConflictError
 from abeyance.journal.envelope import EventCodec, Recorded
 from abeyance.journal.events import Event
 from abeyance.journal.run import ENDED, RunState, begin, evolve
-from abeyance.journal.store import Append, ContentRow, Control, EventRow, LinkRow, WaitRow
+from abeyance.journal.store import Append, ContentRow, Control, EventRow, LinkRow, ReplyRow, WaitRow
 from abeyance.journal.vault import Content, Vault
 from abeyance.world import World, to_micros
 
@@ -47,7 +47,9 @@ def due_of(status: str, lease: Lease | None, *, now: int, deadline: int) -> int 
 
 
 class Batch:
-    """Events for the stream of one run, after `state` (`None`: it begins)."""
+    """Events for the stream of one run, after `state` (`None`: it begins). `reply` goes in with them: the
+    idempotency key of the request that they are the effect of.
+    """
 
     def __init__(self, desk: Desk, key: RunKey, run_id: UUID, state: RunState | None) -> None:
         self._desk = desk
@@ -59,6 +61,7 @@ class Batch:
         self._contents: list[ContentRow] = []
         self._waits: dict[int, WaitRow] = {}
         self._links: list[LinkRow] = []
+        self.reply: ReplyRow | None = None
         self.now = desk.world.now()
 
     @property
@@ -138,4 +141,5 @@ class Batch:
             contents=tuple(self._contents),
             waits=tuple(self._waits.values()),
             links=tuple(self._links),
+            reply=self.reply,
         )
