@@ -173,3 +173,34 @@ CREATE TYPE journal_view AS (
     blob bytea,
     tenant text
 );
+
+-- Permits: how many requests of one client may pass in a minute. The rules are in `abeyance/journal/permits.py`:
+-- a window is three arrays of charges, a charge counts for a minute. `key` is a keyed hash of the client. The
+-- table is scratch: unlogged, so that drawing writes no log and waits for no disk; a crash of the server empties
+-- it. `minute` is the one after which nothing in the row counts any more.
+CREATE UNLOGGED TABLE permits (
+    key bytea NOT NULL,
+    minute bigint NOT NULL,
+    ats bigint[] NOT NULL,
+    counts bigint[] NOT NULL,
+    blocks uuid[] NOT NULL,
+    PRIMARY KEY (key)
+) WITH (fillfactor = 50);
+CREATE INDEX permits_minute ON permits (minute);
+
+-- The log: a Merkle tree over the events in sealed order, 256 hashes of 32 bytes a tile, and its newest
+-- checkpoint, a signed note.
+CREATE TABLE log_tiles (
+    level bigint NOT NULL,
+    tile bigint NOT NULL,
+    hashes bytea NOT NULL,
+    PRIMARY KEY (level, tile)
+);
+ALTER TABLE log_tiles ALTER COLUMN hashes SET STORAGE EXTERNAL;
+
+CREATE TABLE log_head (
+    size bigint NOT NULL,
+    note text NOT NULL,
+    one boolean PRIMARY KEY DEFAULT true CHECK (one)
+);
+INSERT INTO log_head (size, note) VALUES (0, '');
