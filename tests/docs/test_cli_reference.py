@@ -16,6 +16,7 @@ class TestReference:
         "command",
         [
             "init",
+            "doctor",
             "dev",
             "serve",
             "worker",

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from abeyance.errors import AbeyanceError
     from abeyance.settings import Settings
+    from abeyance.settings.model import Role
 
 __all__ = [
     "check_projections",
+    "examine",
+    "examine_without_settings",
     "make_keys",
     "migrate_store",
     "rebuild_projection",
@@ -59,6 +63,20 @@ def migrate_store(settings: "Settings") -> dict[str, Any]:
     from abeyance.bootstrap.upkeep import migrate
 
     return migrate(settings)
+
+
+def examine(settings: "Settings", role: "Role | None" = None) -> list[dict[str, str]]:
+    """What `abeyance doctor` finds: `check`, `state` (ok, note, wrong, unseen), `says`, maybe `do`."""
+    from abeyance.bootstrap.doctor import examine as look
+
+    return [line.as_dict() for line in look(settings, role)]
+
+
+def examine_without_settings(error: "AbeyanceError") -> list[dict[str, str]]:
+    """The same where the settings are wrong."""
+    from abeyance.bootstrap.doctor import examine_without_settings as look
+
+    return [line.as_dict() for line in look(error)]
 
 
 def verify_run(settings: "Settings", run_id: str) -> dict[str, Any]:

@@ -96,13 +96,18 @@ def _checked(rows: list[EventRow], keys: DeploymentKeys, origin: str | None) -> 
     if origin not in (None, stored):
         raise ConfigurationError(f"ABEYANCE_ORIGIN: this store's log is {stored!r}; an origin never changes")
     identity = read_identity(rows)
+    check_keys(identity, keys)
+    return identity
+
+
+def check_keys(identity: Identity, keys: DeploymentKeys) -> None:
+    """Return if these are keys of this deployment; else raise `ConfigurationError`."""
     if keys.root.kid not in identity.public_keys:
         raise ConfigurationError("the root key is another one than this store's log was opened with")
     if keys.event.kid not in identity.public_keys:
         raise ConfigurationError(
             "this store's log doesn't certify the event key; use the one it was opened with"
         )
-    return identity
 
 
 def read_identity(rows: list[EventRow]) -> Identity:

@@ -1,25 +1,14 @@
-"""Which version of each set of tables a store has, and which this release works with. Only reads.
-
-A SQLite file that no process has open is read as it stands (`immutable`): opening it otherwise would make
-its `-wal` and `-shm` files (https://www.sqlite.org/wal.html#read_only_databases).
-"""
+"""Which version of each set of tables a store has, and which this release works with. Only reads."""
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from abeyance.errors import ConfigurationError, StoreUnavailableError
+from abeyance.bootstrap.peeking import has_table, peek_postgres, peek_sqlite
 from abeyance.journal.events import DEPLOYMENT_STREAM
 from abeyance.journal.store import EventRow
 from abeyance.settings import Settings
 
-if TYPE_CHECKING:
-    import psycopg
-
-_PATIENCE_S = 5
 _MOST_EVENTS = 10_000
 _SELECT_LOG = """
 SELECT originator_id, originator_version, topic, state FROM journal_events
@@ -72,7 +61,7 @@ def log_rows(settings: Settings) -> list[EventRow]:
     from abeyance.journal.sqlite.reading import read_events
 
     with peek_sqlite(file) as connection:
-        if not _has(connection, "journal_events"):
+        if not has_table(connection, "journal_events"):
             return []
         return read_events(connection, DEPLOYMENT_STREAM, 0, _MOST_EVENTS, False)[0]
 
@@ -83,39 +72,6 @@ def _postgres_log(url: str) -> list[EventRow]:
             return []
         rows = connection.execute(_SELECT_LOG, (DEPLOYMENT_STREAM, _MOST_EVENTS), binary=True).fetchall()
         return [EventRow(*row) for row in rows]
-
-
-@contextmanager
-def peek_sqlite(file: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that reads and makes no file. Raises `StoreUnavailableError` for what SQLite says."""
-    in_use = any(file.with_name(file.name + suffix).exists() for suffix in ("-wal", "-journal"))
-    mode = "mode=ro" if in_use else "mode=ro&immutable=1"
-    connection = None
-    try:
-        connection = sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True, timeout=_PATIENCE_S)
-        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-        yield connection
-    except sqlite3.Error as error:
-        raise StoreUnavailableError(f"{file} can't be read: {error}") from error
-    finally:
-        if connection is not None:
-            connection.close()
-
-
-@contextmanager
-def peek_postgres(url: str) -> "Iterator[psycopg.Connection[Any]]":
-    """A connection whose transactions can't write. Raises `StoreUnavailableError`, `ConfigurationError`."""
-    import psycopg
-
-    try:
-        with psycopg.connect(url, prepare_threshold=None, connect_timeout=_PATIENCE_S) as connection:
-            # Said in each BEGIN: a setting of the session would stay behind in a pooler's connection.
-            connection.read_only = True
-            yield connection
-    except psycopg.ProgrammingError as error:
-        raise ConfigurationError("the database's URL can't be read, or its role may not read") from error
-    except psycopg.Error as error:
-        raise StoreUnavailableError(f"the database can't be asked ({type(error).__name__})") from error
 
 
 def _sqlite_journal(file: Path) -> list[TableSet]:
@@ -143,12 +99,12 @@ def _sqlite_keys(file: Path) -> TableSet:
 
 
 def _version(connection: sqlite3.Connection, table: str) -> int:
-    row = connection.execute(f"SELECT version FROM {table}").fetchone() if _has(connection, table) else None
+    row = (
+        connection.execute(f"SELECT version FROM {table}").fetchone()
+        if has_table(connection, table)
+        else None
+    )
     return int(row[0]) if row else 0
-
-
-def _has(connection: sqlite3.Connection, table: str) -> bool:
-    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone())
 
 
 def _postgres_journal(url: str) -> list[TableSet]:

@@ -6,6 +6,7 @@ import typer
 
 from abeyance.cli.audit import audit
 from abeyance.cli.database import database
+from abeyance.cli.doctor import doctor
 from abeyance.cli.keys import keys
 from abeyance.cli.projections import projections
 from abeyance.cli.resume import resume
@@ -39,7 +40,7 @@ def _root(
     pass
 
 
-for command in (init, dev, serve, worker):
+for command in (init, doctor, dev, serve, worker):
     app.command()(command)
 runs.command()(resume)
 for name, group in (

@@ -75,11 +75,16 @@ def _make_folder(folder: Path) -> None:
 
 def _refuse_remote(folder: Path, filesystem_type: FilesystemType) -> None:
     kind = filesystem_type(folder)
-    if kind in _REMOTE or kind.startswith("fuse"):
+    if is_remote(kind):
         raise ConfigurationError(
             f"{folder} is on a network or shared-folder file system ({kind}), where SQLite can lose or "
             "corrupt a database: choose a folder on a local disk, or use PostgreSQL"
         )
+
+
+def is_remote(kind: str) -> bool:
+    """Whether a file system of this type may lose what SQLite relies on."""
+    return kind in _REMOTE or kind.startswith("fuse")
 
 
 def mounted_filesystem(path: Path) -> str:
