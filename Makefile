@@ -3,6 +3,8 @@ SHELL := /bin/sh
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TOOLS ?= .venv-tools
+TOOLS_STAMP := $(TOOLS)/.installed
 CODE := $(wildcard src tests scripts examples benchmarks)
 
 # The first Python that is new enough; PYTHON=… names another.
@@ -32,11 +34,18 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+# Tools whose needs differ from the package's have an environment of their own.
+$(TOOLS_STAMP): scripts/tools.txt
+	@[ -x $(TOOLS)/bin/python ] || $(PYTHON) -m venv $(TOOLS)
+	@echo "Installing into $(TOOLS) …"
+	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement scripts/tools.txt
+	@touch $@
+
 demo: $(STAMP) ## the main job, end to end, on this machine
 	@$(BIN)/python examples/demo.py
 
-test: $(STAMP) ## every test that pip can install the needs of, PostgreSQL included
-	@$(BIN)/python -m pytest -m "not system and not torture"
+test: $(STAMP) $(TOOLS_STAMP) ## every test that pip can install the needs of, PostgreSQL included
+	@ABEYANCE_TEST_SCHEMATHESIS=$(abspath $(TOOLS))/bin/st $(BIN)/python -m pytest -m "not system and not torture"
 
 test-system: $(STAMP) ## tests that need more (a browser, PgBouncer, Go); names what the machine lacks
 	@scripts/system_packages.sh
@@ -69,5 +78,5 @@ cases: $(STAMP) ## the cases of tests/cases.txt that no test's marker names
 	@$(BIN)/python -m scripts.cases
 
 clean: ## remove what make and the tools have made
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(TOOLS) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
