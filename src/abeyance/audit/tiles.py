@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from abeyance.audit.merkle import Subtrees, node_hash
+from abeyance.errors import VerificationError
 
 HEIGHT = 8
 WIDTH = 1 << HEIGHT
@@ -79,7 +80,9 @@ def tile_root(hashes: bytes) -> bytes:
 
 
 def subtrees_in(read: ReadTile) -> Subtrees:
-    """Perfect subtrees out of tiles. Each tile is read once."""
+    """Perfect subtrees out of tiles, each of which is read once. They raise `VerificationError` where a tile
+    has fewer hashes than the tree.
+    """
     known: dict[tuple[int, int], bytes] = {}
 
     def subtree(level: int, index: int) -> bytes:
@@ -89,6 +92,9 @@ def subtrees_in(read: ReadTile) -> Subtrees:
         if key not in known:
             known[key] = read(*key)
         start = first % WIDTH * HASH_BYTES
-        return tile_root(known[key][start : start + (HASH_BYTES << above)])
+        hashes = known[key][start : start + (HASH_BYTES << above)]
+        if len(hashes) != HASH_BYTES << above:
+            raise VerificationError("a stored tile has fewer hashes than its tree", f"tile {key[0]}/{key[1]}")
+        return tile_root(hashes)
 
     return subtree

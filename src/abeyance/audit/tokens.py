@@ -43,6 +43,9 @@ class TokenRules:
             case e.CallPaused():
                 token = self._open.get(event.wait)
                 return self._unknown(event.wait) if token is None else _pause(token)
+            case e.WaitTokenExtended() | e.LinkRotated() | e.LinkRevoked():
+                token = self._open.get(event.wait)
+                return self._unknown(event.wait) if token is None else _change(token, event)
             case (
                 e.WaitTokenAnswered()
                 | e.WaitTokenCompleted()
@@ -87,6 +90,14 @@ class TokenRules:
             case e.WaitTokenTimedOut():
                 return None if token.reached else "the wait token timed out before the run reached it"
         assert_never(event)
+
+
+def _change(token: _Token, event: e.WaitTokenExtended | e.LinkRotated | e.LinkRevoked) -> str | None:
+    if token.held is not None:
+        return "the wait token holds an answer: its links and its deadline stay as they are"
+    if isinstance(event, e.WaitTokenExtended) and not token.reached:
+        return "the deadline is moved of a wait token that the run hasn't reached"
+    return None
 
 
 def _pause(token: _Token) -> str | None:

@@ -93,6 +93,11 @@ def pae(body: bytes) -> bytes:
     return b"%s%d %s" % (_EVENT_PREFIX, len(body), body)
 
 
+def pae_of(kind: bytes, body: bytes) -> bytes:
+    """The same for a body of another type."""
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(body), body)
+
+
 def verify_signature(public_key: bytes, signature: bytes, message: bytes) -> None:
     """Return if `signature` is `public_key`'s over `message`; else raise `VerificationError`."""
     try:

@@ -212,7 +212,8 @@ class ClaimRequest:
     on, whose tenant is active, and whose definition is in `definitions` (or whose `due` is older than
     `grace_micros`: any process with room may then look whether its code fits). Hinted runs come first, then
     two thirds of the room for the newest ready, one third for the oldest due, so that neither starves the
-    other. Runs of the workspaces in `passed` are left out, so that who has many can't take all the room.
+    other. Runs of the workspaces in `passed` are left out, so that who has many can't take all the room;
+    where there is only the default workspace such a request gets nothing, at no cost.
     """
 
     now: int
@@ -386,6 +387,12 @@ class KeyStore(Protocol):
 
     async def secret(self, name: str) -> bytes:
         """A 32-byte secret of the deployment (made once, by name), wrapped like the run keys."""
+
+    async def kept_checkpoint(self) -> str | None:
+        """The checkpoint of the log that was kept last, a signed note."""
+
+    async def keep_checkpoint(self, note: str, size: int) -> None:
+        """Keep a checkpoint in place of one of a smaller size; nothing happens if a larger one is kept."""
 
     async def close(self) -> None:
         """Let the key store go."""

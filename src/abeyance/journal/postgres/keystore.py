@@ -49,6 +49,12 @@ _OLD_SECRETS = statement("SELECT name, epoch, wrapped FROM abeyance_keys.secrets
 _REWRAP_SECRET = statement(
     "UPDATE abeyance_keys.secrets SET epoch = $1, wrapped = $3 WHERE name = $2", "bigint", "text", "bytea"
 )
+_KEPT = statement("SELECT note FROM abeyance_keys.kept_checkpoint")
+_KEEP = statement(
+    "INSERT INTO abeyance_keys.kept_checkpoint (note, size) VALUES ($1, $2) ON CONFLICT (one) DO UPDATE"
+    " SET note = excluded.note, size = excluded.size WHERE kept_checkpoint.size < excluded.size",
+    "text", "bigint",
+)  # fmt: skip
 
 
 async def open_postgres_keys(
@@ -143,6 +149,15 @@ class PostgresKeyStore:
                 await self.fetch(_ADD_SECRET, epoch, name, made)
                 await self.load_epochs()
         raise _restless()
+
+    async def kept_checkpoint(self) -> str | None:
+        """See `KeyStore.kept_checkpoint`."""
+        rows = await self.fetch(_KEPT)
+        return rows[0][0] if rows else None
+
+    async def keep_checkpoint(self, note: str, size: int) -> None:
+        """See `KeyStore.keep_checkpoint`."""
+        await self.fetch(_KEEP, note, size)
 
     async def _knows(self, epochs: Iterable[int]) -> bool:
         """Whether these epoch keys are known; they are read anew if one isn't."""

@@ -41,6 +41,7 @@ SET times = CASE WHEN lost_workers.version = excluded.version THEN times + 1 ELS
 """
 _COUNT_ONE = _COUNT.format(which="run_id = :run AND lease_id IS NOT NULL")
 _COUNT_ALL = _COUNT.format(which="lease_id IS NOT NULL AND due IS NOT NULL")
+_HAS_WORKSPACES = "SELECT 1 FROM workspaces LIMIT 1"
 _TIMES = """
 SELECT times FROM lost_workers AS l JOIN run_control AS c USING (run_id, version) WHERE run_id = ?
 """
@@ -97,6 +98,8 @@ def find_claimable(cursor: sqlite3.Cursor, request: ClaimRequest) -> list[bytes]
     room = min(request.room, len(request.lease_ids))
     if room <= 0:
         return []
+    if request.passed and not cursor.execute(_HAS_WORKSPACES).fetchone():
+        return []  # nobody but the default workspace has runs
     query = _Query.of(request, room)
     hinted = (run.bytes for run in dict.fromkeys(request.hinted) if query.is_claimable(cursor, run))
     chosen = dict.fromkeys(islice(hinted, room))

@@ -80,6 +80,16 @@ class SQLiteKeyStore:
         """See `KeyStore.secret`."""
         return await self._run(lambda: self._find_or_make_secret(name))
 
+    async def kept_checkpoint(self) -> str | None:
+        """See `KeyStore.kept_checkpoint`."""
+        statement = "SELECT note FROM kept_checkpoint"
+        row = await self._run(lambda: self._connection.execute(statement).fetchone())
+        return None if row is None else row[0]
+
+    async def keep_checkpoint(self, note: str, size: int) -> None:
+        """See `KeyStore.keep_checkpoint`."""
+        await self._run(lambda: self._keep_checkpoint(note, size))
+
     async def rotate_epoch(self) -> int:
         """Wrap every key anew and destroy the old epoch's key: its number. After this, bytes of deleted keys
         that the disk, its journal or a copy of it still holds are opened by nothing.
@@ -149,6 +159,13 @@ class SQLiteKeyStore:
             statement = "INSERT INTO secrets (name, wrapped) VALUES (?, ?)"
             cursor.execute(statement, (name, wrap_key(self._epoch_key, made)))
             return made
+
+    def _keep_checkpoint(self, note: str, size: int) -> None:
+        with _committed(self._connection) as cursor:
+            row = cursor.execute("SELECT size FROM kept_checkpoint").fetchone()
+            if row is None or row[0] < size:
+                cursor.execute("DELETE FROM kept_checkpoint")
+                cursor.execute("INSERT INTO kept_checkpoint (size, note) VALUES (?, ?)", (size, note))
 
     def _rotate(self) -> int:
         old = _epoch_number(self._connection)

@@ -17,3 +17,9 @@ CREATE TABLE secrets (
     name TEXT NOT NULL PRIMARY KEY,
     wrapped BLOB NOT NULL
 ) WITHOUT ROWID;
+
+-- The newest checkpoint of the log, kept apart from the journal: a journal that is behind it is an old copy.
+CREATE TABLE kept_checkpoint (
+    size INTEGER NOT NULL,
+    note TEXT NOT NULL
+);

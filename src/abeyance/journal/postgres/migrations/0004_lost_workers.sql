@@ -33,6 +33,9 @@ DECLARE
     orphans uuid[];
     rest bigint;
 BEGIN
+    IF cardinality(passed) > 0 AND NOT EXISTS (SELECT FROM workspaces) THEN
+        RETURN; -- nobody but the default workspace has runs
+    END IF;
     PERFORM set_config('synchronous_commit', 'off', true);
     IF cardinality(hinted) > 0 THEN
         taken := ARRAY(
