@@ -8,6 +8,7 @@ import pytest
 
 from abeyance.journal.store import Append, Claim, JournalStore
 from tests.contract.rows import follow, new_id, start, wait
+from tests.contract.tenants import put_workspace
 from tests.contract.test_agenda import NOW, SECOND, asking, control_of, runs_of
 
 pytestmark = pytest.mark.anyio
@@ -52,6 +53,8 @@ class TestLostWorkers:
 class TestPassedWorkspaces:
     async def test_get_nothing(self, store: JournalStore) -> None:
         """Hinted or not, ready or due."""
+        assert [] == await store.claim(asking(9, passed=["busy"]))
+        await put_workspace(store, "quiet", "active")
         busy = [start(due=NOW, workspace="busy", status=status) for status in ("pending", "suspended")]
         quiet = start(due=NOW, workspace="quiet")
         await store.append([*busy, quiet])

@@ -83,7 +83,8 @@ _OTHER = {
     "credentials": "renewed credentials",
     "queued": "its turn",
     "code-mismatch": "code that fits its journal",
-    "crash-loop": "a person: its process died again and again with nothing done",
+    "crash-loop": "a person: its process died again and again with nothing done; once its code is mended, "
+    "`abeyance runs retry` lets it go on",
     "history-damaged": "a person: its stored history doesn't hold together",
 }
 

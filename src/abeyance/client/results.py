@@ -188,6 +188,9 @@ def parse_audit(reply: Json, source: str) -> AuditPage:
     )
 
 
+_UNKNOWN = "unknown"
+
+
 def _checked(parse: Callable[[], Item]) -> Item:
     try:
         return parse()
@@ -199,12 +202,14 @@ def _checked(parse: Callable[[], Item]) -> Item:
 
 def _run(reply: Json, source: str) -> Run:
     kind = next((kind for kind in ("flow", "script", "agent") if f"{kind}Id" in reply), "")
+    if not kind and reply["version"] == _UNKNOWN:  # its first event is damaged
+        kind = _UNKNOWN
     failure, waiting = reply.get("failure"), reply.get("waitingFor")
     return Run(
         id=reply["id"],
         status=reply["status"],
         kind=kind,
-        definition_id=reply[f"{kind}Id"],
+        definition_id=reply[f"{kind}Id"] if kind != _UNKNOWN else kind,
         version=reply["version"],
         workspace_id=reply["workspaceId"],
         project_id=reply["projectId"],

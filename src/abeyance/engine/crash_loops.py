@@ -12,7 +12,7 @@ from uuid import UUID
 
 from abeyance.engine.decisions import suspended
 from abeyance.engine.endings import EXPIRED, EXPIRED_TEXT, fail_run
-from abeyance.engine.parking import Parker, park_damaged
+from abeyance.engine.parking import Parker, check_history, left_alone, park_damaged
 from abeyance.errors import (
     ConflictError,
     HistoryDamagedError,
@@ -92,6 +92,7 @@ async def retry(retrier: Retrier, run_id: UUID, actor: str | None) -> None:
         raise RunNotFoundError
     try:
         state = replay(retrier.desk.codec.open(row) for row in stored.events)
+        check_history(retrier.desk, stored)
     except HistoryDamagedError:
         await retrier.store.offer(retrier.long_due(), [run_id])
         return
@@ -102,17 +103,12 @@ async def retry(retrier: Retrier, run_id: UUID, actor: str | None) -> None:
         batch.add(e.CrashLoopRetried(actor=actor))
         if not await _append(retrier, stored, batch):
             raise ConflictError("the run was written to")
-    elif state.mismatch is not None or _put_back(stored, to_micros(retrier.desk.world.now())):
+    elif state.mismatch is not None or left_alone(
+        stored.control, state.next_deadline(), to_micros(retrier.desk.world.now())
+    ):
         await retrier.store.offer(retrier.long_due(), [run_id])
     else:
         raise RunNotParkedError
-
-
-def _put_back(stored: StoredRun, now: int) -> bool:
-    """Whether a process looked at this run and left it for later."""
-    control = stored.control
-    ready = control.status in ("pending", "running")
-    return ready and control.lease_id is None and control.due is not None and control.due > now
 
 
 async def _batch(parker: Parker, stored: StoredRun, state: RunState) -> Batch:

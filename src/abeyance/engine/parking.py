@@ -11,11 +11,11 @@ from typing import Protocol
 from abeyance.crypto.sealing import RunKey
 from abeyance.engine.definitions import Definitions
 from abeyance.engine.keyring import KeyRing
-from abeyance.errors import AbeyanceError, DivergenceError
+from abeyance.errors import AbeyanceError, DivergenceError, HistoryDamagedError
 from abeyance.journal.batch import Batch, Desk
 from abeyance.journal.events import CodeMismatch
 from abeyance.journal.run import RunState, replay
-from abeyance.journal.store import JournalStore, StoredRun
+from abeyance.journal.store import Control, JournalStore, StoredRun
 from abeyance.world import to_micros
 
 _log = logging.getLogger("abeyance.parking")
@@ -58,6 +58,21 @@ async def park_damaged(parker: Parker, stored: StoredRun, error: AbeyanceError) 
     """Leave a run alone whose history or keys don't hold, and raise the alarm."""
     _log.error("ALARM: run %s can't be gone on with: %s", stored.control.run_id, error)
     await put_back(parker, stored, LOOK_AGAIN_DAMAGED_MICROS)
+
+
+def check_history(desk: Desk, stored: StoredRun) -> None:
+    """Hold a history to its chain, its newest signature and its control row. Raises `HistoryDamagedError`."""
+    state = replay(desk.codec.open(row) for row in stored.events)
+    desk.codec.verify(stored.events[-1], {desk.signer.kid: desk.signer.public_key})
+    if (state.version, state.head) != (stored.control.version, stored.control.head):
+        raise HistoryDamagedError("the control row and the newest event differ", where=str(state.run_id))
+
+
+def left_alone(control: Control, deadline: int, now: int) -> bool:
+    """Whether a process has looked at this run and put it back for later than it would be due."""
+    if control.lease_id is not None or control.due is None or control.due <= now:
+        return False
+    return control.status in ("pending", "running") or control.due > deadline
 
 
 def _mismatch(parker: Parker, state: RunState, error: DivergenceError) -> CodeMismatch:

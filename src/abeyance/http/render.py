@@ -54,7 +54,7 @@ def run(view: RunView) -> bytes:
     """A run as `GET /v1/runs/{id}` shows it."""
     head = (
         f'{{"id":"{view.id}","status":{_quote(view.status)}'
-        f',"{view.kind}Id":{_quote(view.definition_id)},"version":{_quote(view.version)}'
+        f'{_definition(view)},"version":{_quote(view.version)}'
         f',"workspaceId":{_quote(view.workspace)},"projectId":{_quote(view.project)}'
         f',"labels":{{{",".join(f"{_quote(name)}:{_quote(text)}" for name, text in view.labels.items())}}}'
         f',"createdAt":"{format_time(view.created_at)}","updatedAt":"{format_time(view.updated_at)}"'
@@ -71,6 +71,10 @@ def run(view: RunView) -> bytes:
     if view.output is None:
         return head.encode() + b"}"
     return b"".join((head.encode(), b',"output":', view.output, b"}"))
+
+
+def _definition(view: RunView) -> str:
+    return "" if view.kind == "unknown" else f',"{view.kind}Id":{_quote(view.definition_id)}'
 
 
 def _failure(failure: FailureView) -> str:

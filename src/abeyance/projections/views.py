@@ -62,7 +62,8 @@ class FailureView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
     """A run as `GET /v1/runs/{id}` shows it. `status` is `pending`, `running`, `suspended`, `completed`,
-    `failed` or `cancelled`; `kind` is `flow`, `script` or `agent`; `version` is the definition's.
+    `failed` or `cancelled`; `kind` is `flow`, `script` or `agent`; `version` is the definition's. All three
+    are `unknown` of a run whose first event is damaged.
     """
 
     id: UUID

@@ -6,12 +6,13 @@ from uuid import UUID
 
 import pytest
 
+from abeyance import flow, step
 from abeyance.errors import StoreUnavailableError
 from abeyance.journal.postgres.store import PostgresJournalStore
 from abeyance.journal.postgres.wire import statement
 from abeyance.journal.sqlite.store import SQLiteJournalStore
 from abeyance.journal.store import Control
-from tests.support.carrier import Carrier, one_step, pausing
+from tests.support.carrier import Carrier, Empty, one_step, pausing
 from tests.support.engine import Deployment, EngineProcess
 
 pytestmark = pytest.mark.anyio
@@ -111,14 +112,55 @@ class TestDamagedRun:
 
             assert "ALARM" in caplog.text
 
-    @pytest.mark.xfail(strict=True, reason="a damaged run is shown as an error, not as `history-damaged`")
-    async def test_its_view_says_that_it_is_damaged(self, deployment: Deployment) -> None:
+    @pytest.mark.parametrize("version", [1, 2, 3, 4], ids=["started", "call-started", "paused", "newest"])
+    async def test_its_view_says_that_it_is_damaged(self, deployment: Deployment, version: int) -> None:
+        """Whichever of the events that the view is made of is hit; the definition is known but for one."""
         ship = one_step(pausing(Carrier()))
         async with deployment.process(ship) as process:
             view = await process.start(ship)
-            await damage(deployment, view.id, 1)
+            await damage(deployment, view.id, version)
 
             shown = await process.runs.get(view.id)
 
+            assert "suspended" == shown.status
             assert shown.waiting_for is not None
             assert ["history-damaged"] == [each.what for each in shown.waiting_for.other]
+            assert ("unknown" if version == 1 else "t.flow") == shown.definition_id
+
+    async def test_damage_that_only_a_claim_finds_is_shown_from_then_on(self, deployment: Deployment) -> None:
+        """A view doesn't open every event: a run that was put back is read whole."""
+        first, second = Carrier(), Carrier()
+        steps = [
+            step("one", pausing(first, id="t.one")),
+            step("two", pausing(second, id="t.two"), needs=["one"], input=lambda results: {}),
+        ]
+        ship = flow("t.flow", input=Empty, steps=steps)
+        async with deployment.process(ship) as process:
+            view = await process.start(ship)
+            await process.answer(first.urls[0], b"1")
+            await second.was_handed(1)
+            await process.settled(view.id, "suspended")
+            await damage(deployment, view.id, 2)
+            assert "suspended" == (await process.runs.get(view.id)).status
+
+            await process.answer(second.urls[0], b"2")
+
+            shown = await process.settled(view.id, "suspended")
+            assert shown.waiting_for is not None
+            assert ["history-damaged"] == [each.what for each in shown.waiting_for.other]
+
+    async def test_a_retry_looks_again_at_once(self, deployment: Deployment) -> None:
+        """Its bytes were mended: it goes on, long before somebody would look by themselves."""
+        carrier = Carrier()
+        ship = one_step(pausing(carrier))
+        async with deployment.process(ship) as process:
+            view = await process.start(ship)
+            await damage(deployment, view.id, 1)
+            await process.answer(carrier.urls[0], b"1")
+            while (await control(process, view.id)).lease_id is not None:
+                await asyncio.sleep(0.01)
+            await damage(deployment, view.id, 1)
+
+            await process.runs.retry(view.id)
+
+            assert b"1" == (await process.settled(view.id)).output
