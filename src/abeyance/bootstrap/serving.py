@@ -20,6 +20,7 @@ from gunicorn.app.base import BaseApplication
 
 from abeyance.bootstrap.broken import StartedOnce, broken_app
 from abeyance.bootstrap.identity import NO_ORIGIN
+from abeyance.bootstrap.limits import open_link_gate
 from abeyance.bootstrap.logs import configure_logging
 from abeyance.bootstrap.opening import Engine, open_engine
 from abeyance.bootstrap.tables import log_rows
@@ -83,8 +84,10 @@ class Process:
                 testing_only_barrier=self._barrier,
             )
         )
+        gate = await self._stack.enter_async_context(open_link_gate(self.settings, engine.stores))
         services = HttpServices(
             runs=engine.runs,
+            gate=gate,
             auth=_authentication(self.settings),
             world=engine.stores.world,
             max_waiting=self.settings.max_waiting,

@@ -44,7 +44,7 @@ Window: TypeAlias = tuple[Charge, ...]
 
 
 class Settled(NamedTuple):
-    """Of the block `block` of `key`, `used` permits were used, the last one `age_us` ago; the rest is free."""
+    """Of the block `block` of `key`, `used` permits were used, the last `age_us` ago; the rest is free."""
 
     key: bytes
     block: UUID
