@@ -10,7 +10,8 @@ import pytest
 
 from abeyance.errors import ConfigurationError, StoreUnavailableError
 from abeyance.journal.postgres import migrate, migrate_keys, open_postgres, open_postgres_keys
-from tests.integration.postgres.samples import WORLD
+from tests.integration.postgres.conftest import OpenStore
+from tests.integration.postgres.samples import WORLD, new_append, new_run
 
 # Everything that makes a schema: columns, defaults, indexes, constraints, settings, views, types, functions.
 CATALOG = """
@@ -110,3 +111,15 @@ class TestOtherVersions:
             asyncio.run(open_postgres(postgres_url, WORLD))
         with pytest.raises(ConfigurationError, match="version 999"):
             migrate(postgres_url)
+
+    @pytest.mark.anyio
+    async def test_a_process_that_a_newer_release_migrated_away_from_takes_nothing(
+        self, journal_url: str, open_store: OpenStore
+    ) -> None:
+        """To a request it is a store that can't be used now: 503, and another process may take it."""
+        store = await open_store(journal_url)
+        with psycopg.connect(journal_url, autocommit=True) as connection:
+            connection.execute("DROP FUNCTION journal_append")
+
+        with pytest.raises(StoreUnavailableError, match="newer release"):
+            await store.append([new_append(new_run())])

@@ -26,13 +26,24 @@ class ConnectionLostError(StoreUnavailableError):
     """The connection broke while a statement was under way: nobody knows whether it was committed."""
 
 
+class OtherReleaseError(StoreUnavailableError, ConfigurationError):
+    """The tables aren't this release's: not migrated yet, or by now a newer one's.
+
+    To whoever starts it is a wrong configuration. In a process that a newer release has migrated away from
+    it means that nothing was taken, and that the same request works at a newer process.
+    """
+
+
 def translate(error: psycopg.Error, *, lost: bool) -> AbeyanceError | None:
     """The error that callers see, `None` if this isn't the database's state but a bug."""
     state = error.sqlstate
     if lost:
         return ConnectionLostError("the connection to the database was lost")
     if state in _NOT_MIGRATED:
-        return ConfigurationError("the database has not this release's tables: run `abeyance db migrate`")
+        return OtherReleaseError(
+            "the database has not this release's tables: run `abeyance db migrate`, or stop this process if "
+            "a newer release has done so"
+        )
     if state is None or state[:2] in _UNAVAILABLE_CLASSES:
         return StoreUnavailableError(f"the database can't be used right now ({state or 'no connection'})")
     return None
