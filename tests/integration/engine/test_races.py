@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from abeyance import flow, script, step, tool
+from abeyance import PauseAnswer, ToolContext, flow, script, step, tool
 from abeyance.engine.executor import Limits
 from abeyance.engine.scripting import ScriptContext
 from abeyance.errors import RunAlreadyTerminalError
@@ -23,13 +23,17 @@ class TestAnswers:
     async def test_answers_of_parallel_waits_from_all_sides_count_once_each(
         self, deployment: Deployment, seed: int
     ) -> None:
-        """Eight waits, three processes, each answer sent twice, in any order."""
-        carrier = Carrier()
-        pause = pausing(carrier)
+        """Eight waits, three processes, each answer sent twice, in any order. So do handlers run."""
+        links: dict[int, str] = {}
+
+        @tool(id="t.pause", pauses=True)
+        def pause(given: Loose, ctx: ToolContext) -> Loose | PauseAnswer:
+            links[given.root] = ctx.wait_token.url
+            return ctx.pause(timeout_ms=60_000)
 
         @script(id="t.eight")
         async def program(ctx: ScriptContext, given: Empty) -> Loose:
-            answers = await ctx.gather(*(ctx.call(pause, Empty()) for _ in range(8)))
+            answers = await ctx.gather(*(ctx.call(pause, Loose(number)) for number in range(8)))
             return Loose([answer.root for answer in answers])
 
         async with (
@@ -39,7 +43,7 @@ class TestAnswers:
         ):
             view = await one.start(program)
             assert view.waiting_for is not None
-            sent = [(url, str(number).encode()) for number, url in enumerate(carrier.urls)] * 2
+            sent = [(url, str(number).encode()) for number, url in links.items()] * 2
             Random(seed).shuffle(sent)
             sides = [(one, two, three)[place % 3] for place in range(len(sent))]
 
