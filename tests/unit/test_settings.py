@@ -269,8 +269,10 @@ class TestRoles:
 
         Settings.load({"ABEYANCE_KEY_DIR": "keys", "ABEYANCE_AUTH": "off"}).check_for("serve")
 
-    def test_the_three_keys_stand_for_the_folder(self) -> None:
-        env = {"ABEYANCE_API_KEY": "k" * 32, "ABEYANCE_ROOT_KEY": "r", "ABEYANCE_EVENT_KEY": "e"}
+    def test_the_four_keys_stand_for_the_folder(self) -> None:
+        env = {f"ABEYANCE_{name}_KEY": name for name in ("ROOT", "EVENT", "LOG")} | {
+            "ABEYANCE_API_KEY": "k" * 32
+        }
         with pytest.raises(ConfigurationError, match="ABEYANCE_MASTER_KEY"):
             Settings.load(env).check_for("serve")
 

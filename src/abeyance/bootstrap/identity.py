@@ -1,13 +1,14 @@
 """Who a deployment is: its origin and its certified keys, as its own stream says.
 
-The first process on an empty store opens the log: `log-opened` and `key-added`, signed by the root key, in
-one append at version 1, so that of two first processes one wins and the other reads what it wrote. A store
-that has a log never gets another identity: another origin, another root or an event key that the log
-doesn't certify stops the start.
+The first process on an empty store opens the log: `log-opened` and a `key-added` for each key, signed by
+the root key, in one append at version 1, so that of two first processes one wins and the other reads what
+it wrote. A store that has a log never gets another identity: another origin, another root or an event key
+that the log doesn't certify stops the start.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 from uuid import UUID, uuid5
 
 from abeyance.bootstrap.keys import DeploymentKeys
@@ -32,10 +33,13 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The origin and every certified public key by its id (the root's among them)."""
+    """The origin and the certified public keys by their ids: those that sign events (the root's among them),
+    and those that sign the log's checkpoints.
+    """
 
     origin: str
     public_keys: Mapping[bytes, bytes]
+    log_keys: Mapping[bytes, bytes]
 
 
 async def read_stream(store: JournalStore, stream: UUID) -> list[EventRow]:
@@ -58,15 +62,29 @@ async def open_identity(
             raise ConfigurationError(NO_ORIGIN)
         await store.append_stream(DEPLOYMENT_STREAM, 0, _opening(keys, world, origin))
         rows = await read_stream(store, DEPLOYMENT_STREAM)
-    return _checked(rows, keys, origin)
+    identity = _checked(rows, keys, origin)
+    if keys.log.kid in identity.log_keys:
+        return identity
+    # A store of before checkpoints. Of several processes one certifies the key, the others read it.
+    codec = EventCodec(identity.origin)
+    added = _sealed(
+        codec, [_added(keys.log, "log")], DEPLOYMENT_STREAM, codec.open(rows[-1]), keys.root, world
+    )
+    await store.append_stream(DEPLOYMENT_STREAM, len(rows), added)
+    return _checked(await read_stream(store, DEPLOYMENT_STREAM), keys, origin)
 
 
 def _opening(keys: DeploymentKeys, world: World, origin: str) -> list[EventRow]:
     events: list[Event] = [
         LogOpened(origin=origin, root=encode_public_key(keys.root.public_key)),
-        KeyAdded(key=encode_public_key(keys.event.public_key), kid=keys.event.kid.hex(), use="events"),
+        _added(keys.event, "events"),
+        _added(keys.log, "log"),
     ]
     return _sealed(EventCodec(origin), events, DEPLOYMENT_STREAM, None, keys.root, world)
+
+
+def _added(signer: FileSigner, use: Literal["events", "log"]) -> KeyAdded:
+    return KeyAdded(key=encode_public_key(signer.public_key), kid=signer.kid.hex(), use=use)
 
 
 def _sealed(
@@ -116,12 +134,14 @@ def read_identity(rows: list[EventRow]) -> Identity:
     opened = codec.open(rows[0])
     if not isinstance(opened.event, LogOpened):
         raise ConfigurationError("the store's log doesn't begin with log-opened")
-    known = {opened.kid: decode_public_key(opened.event.root)}
+    root = {opened.kid: decode_public_key(opened.event.root)}
+    keys: dict[str, dict[bytes, bytes]] = {"events": dict(root), "log": {}}
     for row in rows:
-        event = codec.verify(row, known).event
+        by_root = row.topic in (LogOpened.topic, KeyAdded.topic)
+        event = codec.verify(row, root if by_root else keys["events"]).event
         if isinstance(event, KeyAdded):
-            known[bytes.fromhex(event.kid)] = decode_public_key(event.key)
-    return Identity(codec.origin, known)
+            keys[event.use][bytes.fromhex(event.kid)] = decode_public_key(event.key)
+    return Identity(codec.origin, keys["events"], keys["log"])
 
 
 def workspace_stream(workspace: str) -> UUID:

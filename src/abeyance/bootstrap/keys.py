@@ -1,8 +1,8 @@
 """The keys of a deployment: made once, in files that only their owner reads.
 
-`root.pem` certifies the others and is needed only for that; `event.pem` signs events; `master.key` wraps
-the key stores' epoch keys. Files are made with O_EXCL, mode 0600, synced and renamed into place, before the
-log is opened.
+`root.pem` certifies the others and is needed only for that; `event.pem` signs events; `log.pem` signs the
+log's checkpoints; `master.key` wraps the key stores' epoch keys. Files are made with O_EXCL, mode 0600,
+synced and renamed into place, before the log is opened.
 """
 
 import os
@@ -13,7 +13,7 @@ from abeyance.crypto.signing import FileSigner, encode_public_key, public_pem
 from abeyance.errors import ConfigurationError
 from abeyance.settings import Settings
 
-FILES = ("root.pem", "event.pem", "master.key")
+FILES = ("root.pem", "event.pem", "log.pem", "master.key")
 MASTER_KEY_BYTES = 32
 
 
@@ -22,23 +22,25 @@ class DeploymentKeys(NamedTuple):
 
     root: FileSigner
     event: FileSigner
+    log: FileSigner
     master: bytes
 
 
 def make_keys(folder: Path) -> dict[str, Any]:
-    """Make the three files in `folder`. Raises `ConfigurationError` if one is there already."""
+    """Make the four files in `folder`. Raises `ConfigurationError` if one is there already."""
     there = [name for name in FILES if (folder / name).exists()]
     if there:
         raise ConfigurationError(f"{folder} has {', '.join(there)} already; no key file is ever replaced")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    root, event = FileSigner.from_seed(os.urandom(32)), FileSigner.from_seed(os.urandom(32))
-    contents = (root.to_pem(), event.to_pem(), os.urandom(MASTER_KEY_BYTES))
+    root, event, log = (FileSigner.from_seed(os.urandom(32)) for _ in range(3))
+    contents = (root.to_pem(), event.to_pem(), log.to_pem(), os.urandom(MASTER_KEY_BYTES))
     for name, content in zip(FILES, contents, strict=True):
         write_new(folder / name, content)
     return {
         "folder": str(folder),
         "root": {"kid": root.kid.hex(), "publicKey": public_pem(root.public_key).decode()},
         "event": {"kid": event.kid.hex(), "publicKey": encode_public_key(event.public_key)},
+        "log": {"kid": log.kid.hex(), "publicKey": encode_public_key(log.public_key)},
     }
 
 
@@ -63,9 +65,11 @@ def write_new(path: Path, content: bytes) -> None:
 
 def load_keys(settings: Settings) -> DeploymentKeys:
     """The keys that the settings name. Raises `ConfigurationError` that says which one is missing."""
-    root, event, master = settings.key("root"), settings.key("event"), settings.key("master")
-    if root is None or event is None or master is None:
+    root, event, log = settings.key("root"), settings.key("event"), settings.key("log")
+    master = settings.key("master")
+    if root is None or event is None or log is None or master is None:
         raise ConfigurationError("set ABEYANCE_KEY_DIR to a folder that `abeyance keys make DIR` has filled")
     if len(master) != MASTER_KEY_BYTES:
         raise ConfigurationError(f"ABEYANCE_MASTER_KEY: a master key has {MASTER_KEY_BYTES} bytes")
-    return DeploymentKeys(FileSigner.from_pem(root), FileSigner.from_pem(event), master)
+    signers = (FileSigner.from_pem(pem) for pem in (root, event, log))
+    return DeploymentKeys(*signers, master)

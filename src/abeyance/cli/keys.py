@@ -20,7 +20,7 @@ def make(
         typer.Argument(metavar="DIR", help="The folder of the keys; made if need be.", show_default=False),
     ],
 ) -> None:
-    """Make root.pem, event.pem and master.key in DIR, and print the public keys. Replaces no file.
+    """Make root.pem, event.pem, log.pem and master.key in DIR, and print the public keys. Replaces no file.
 
     Set ABEYANCE_KEY_DIR to DIR afterwards, and keep a copy elsewhere: without master.key nothing that was
     said can be read, and only the root key can certify another event key.

@@ -26,7 +26,7 @@ CLIENT_VARIABLES = {
     "token. Unset: the `abeyance dev` that runs in this project, else the one that was started last.",
 }
 
-KeyName = Literal["root", "event", "master"]
+KeyName = Literal["root", "event", "log", "master"]
 Role = Literal["dev", "serve", "worker"]
 
 Folder = Annotated[Path, AfterValidator(rules.absolute)]
@@ -91,8 +91,8 @@ class Settings(BaseSettings):
     )
     key_dir: Folder | None = Field(
         None,
-        description="The folder with `root.pem`, `event.pem` (Ed25519, PKCS#8) and `master.key` (32 "
-        "bytes), as `abeyance keys make` writes them. `serve` and `worker` need it, or the three keys "
+        description="The folder with `root.pem`, `event.pem`, `log.pem` (Ed25519, PKCS#8) and `master.key` "
+        "(32 bytes), as `abeyance keys make` writes them. `serve` and `worker` need it, or the four keys "
         "below.",
         json_schema_extra={"unset": "under `dev`: `keys` in the data folder, made at the first start"},
     )
@@ -105,6 +105,11 @@ class Settings(BaseSettings):
     event_key: Key | None = Field(
         None,
         description="The key that signs events: as `ABEYANCE_ROOT_KEY`.",
+        repr=False,
+    )
+    log_key: Key | None = Field(
+        None,
+        description="The key that signs the log's checkpoints: as `ABEYANCE_ROOT_KEY`.",
         repr=False,
     )
     master_key: Key | None = Field(
@@ -270,7 +275,12 @@ class Settings(BaseSettings):
 
         Raises `ConfigurationError` that names the variable if it can't be read.
         """
-        given: str | None = {"root": self.root_key, "event": self.event_key, "master": self.master_key}[name]
+        given: str | None = {
+            "root": self.root_key,
+            "event": self.event_key,
+            "log": self.log_key,
+            "master": self.master_key,
+        }[name]
         if given is not None:
             return rules.read_key(variable_of(f"{name}_key"), given)
         if self.key_dir is None:
@@ -289,7 +299,7 @@ class Settings(BaseSettings):
             raise ConfigurationError(
                 "ABEYANCE_API_KEY is not set: the server needs the key that requests must carry"
             )
-        keys: tuple[KeyName, ...] = ("root", "event", "master")
+        keys: tuple[KeyName, ...] = ("root", "event", "log", "master")
         missing = [variable_of(f"{name}_key") for name in keys if not getattr(self, f"{name}_key")]
         if role != "dev" and self.key_dir is None and missing:
             raise ConfigurationError(

@@ -52,7 +52,7 @@ class TestOpening:
         place.make_keys()
         for _ in range(2):
             async with open_stores(place.settings()) as stores:
-                assert ["log-opened", "key-added"] == await topics(stores)
+                assert ["log-opened", "key-added", "key-added"] == await topics(stores)
                 assert ORIGIN == stores.identity.origin
                 assert stores.signers.event.kid in stores.identity.public_keys
 
@@ -133,7 +133,7 @@ class TestTwoFirstProcesses:
         first, second = await asyncio.gather(start(), start())
 
         assert first == second
-        assert (ORIGIN, ["log-opened", "key-added"]) == first
+        assert (ORIGIN, ["log-opened", "key-added", "key-added"]) == first
 
 
 class TestMakeKeys:
@@ -146,4 +146,4 @@ class TestMakeKeys:
             make_keys(tmp_path / "keys")
 
         assert before == {file.name: file.read_bytes() for file in (tmp_path / "keys").iterdir()}
-        assert {"root.pem", "event.pem", "master.key"} == set(before)
+        assert {"root.pem", "event.pem", "log.pem", "master.key"} == set(before)

@@ -38,7 +38,7 @@ class TestBesideAServer:
 
             verified, checked = await _verify_store(settings), await _check(settings)
 
-        assert ("verified", 2) == (verified["verdict"], verified["events"])
+        assert ("verified", 3) == (verified["verdict"], verified["events"])
         assert [] == checked["drift"]
 
     async def test_without_the_root_key_a_sound_store_is_unanchored(self, settings: Settings) -> None:
@@ -64,7 +64,7 @@ class TestOnSqlite:
         report = await _verify_store(settings)
 
         assert "tampered" == report["verdict"]
-        assert {2} == {finding["event"] for finding in report["findings"]}
+        assert {2, 3} == {finding["event"] for finding in report["findings"]}
 
     async def test_no_journal_is_made_by_looking_for_one(self, tmp_path: Path) -> None:
         """A wrong path is said to be one, and stays empty."""

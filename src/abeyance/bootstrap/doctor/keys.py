@@ -17,14 +17,14 @@ _RESTORE = "restore the key store from the backup that belongs to this journal"
 
 
 def check_keys(subject: Subject) -> Iterator[Line]:
-    """The root key, the event key and the master key."""
+    """The root key, the event key, the log key and the master key."""
     files = _files(subject)
     if subject.role == "dev" and not any(file.exists() for file in files) and subject.identity is None:
         yield note("keys", f"none yet: the first `abeyance dev` makes them in {subject.key_dir}")
         return
     keys = load_keys(subject.with_keys)
     if subject.identity is None:
-        yield ok("keys", "root, event and master key can be read; the store is new")
+        yield ok("keys", "root, event, log and master key can be read; the store is new")
     else:
         check_identity(subject.identity, keys)
         yield ok("keys", f"the store's log certifies event key {keys.event.kid.hex()}")
@@ -37,7 +37,8 @@ def _files(subject: Subject) -> list[Path]:
     """The key files: those that are named one by one, the others in the folder of the keys."""
     settings, folder = subject.settings, subject.key_dir
     found: list[Path] = []
-    for name, given in zip(FILES, (settings.root_key, settings.event_key, settings.master_key), strict=True):
+    named = (settings.root_key, settings.event_key, settings.log_key, settings.master_key)
+    for name, given in zip(FILES, named, strict=True):
         if given and not given.startswith("base64:"):
             found.append(Path(given).expanduser())
         elif not given and folder is not None:
