@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from abeyance.journal import events as e
 from abeyance.journal.run import ENDED
-from abeyance.projections.runs_list import OTHER_TOPICS, STATUS_AFTER
+from abeyance.projections.runs_list import KEEPS_STATUS_TOPICS, OTHER_TOPICS, STATUS_AFTER
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "events.md"
 
@@ -91,6 +91,8 @@ def _text(kind: type[BaseModel]) -> str:
 
 def _status(kind: type[e.Event]) -> str:
     status = STATUS_AFTER.get(kind.topic)
+    if kind.topic in KEEPS_STATUS_TOPICS:
+        return " The run's status stays as it was."
     if status is None or kind.topic in OTHER_TOPICS:
         return ""
     return f" The run is `{status}` after it{', for good' if status in ENDED else ''}."

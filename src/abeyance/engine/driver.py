@@ -344,4 +344,7 @@ _HANDLERS: dict[type[e.Event], Callable[[Driver, int, Any], None] | None] = {
     e.CrashLoopRetried: None,
     e.WaitTokenDiscarded: None,
     e.WaitTokenTimedOut: None,
+    e.WaitTokenExtended: None,
+    e.LinkRotated: None,
+    e.LinkRevoked: None,
 }

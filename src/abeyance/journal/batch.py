@@ -13,7 +13,7 @@ from abeyance.crypto.signing import Signer
 from abeyance.errors import ConflictError
 from abeyance.journal.envelope import EventCodec, Recorded
 from abeyance.journal.events import Event
-from abeyance.journal.run import ENDED, RunState, begin, evolve
+from abeyance.journal.run import ENDED, RowChanges, RunState, begin, evolve
 from abeyance.journal.store import Append, ContentRow, Control, EventRow, LinkRow, ReplyRow, WaitRow
 from abeyance.journal.vault import Content, Vault
 from abeyance.world import World, to_micros
@@ -61,6 +61,7 @@ class Batch:
         self._contents: list[ContentRow] = []
         self._waits: dict[int, WaitRow] = {}
         self._links: list[LinkRow] = []
+        self._dead_links: list[bytes] = []
         self.reply: ReplyRow | None = None
         self.now = desk.world.now()
 
@@ -99,12 +100,19 @@ class Batch:
             )
             self._state, changes = evolve(state, recorded)
             self._waits.update((wait.opened, wait) for wait in changes.waits)
-            self._links += changes.links
+            self._note_links(changes)
         self._events.append(row)
         if content is not None:
             sealed = self._desk.vault.seal(content, self._key, run_id=self._run_id, version=recorded.version)
             self._contents.append(sealed)
         return recorded
+
+    def _note_links(self, changes: RowChanges) -> None:
+        """Links that die in the batch that made them are never stored."""
+        mine = {link.digest for link in self._links}
+        self._links = [link for link in self._links if link.digest not in changes.dead_links]
+        self._links += changes.links
+        self._dead_links += (digest for digest in changes.dead_links if digest not in mine)
 
     def append(
         self, *, seen: Control | None, lease: Lease | None, definition: bytes, look_again: int | None = None
@@ -141,5 +149,6 @@ class Batch:
             contents=tuple(self._contents),
             waits=tuple(self._waits.values()),
             links=tuple(self._links),
+            dead_links=tuple(self._dead_links),
             reply=self.reply,
         )

@@ -225,6 +225,32 @@ class WaitTokenTimedOut(Event):
     wait: Text
 
 
+class WaitTokenExtended(Event):
+    """Somebody moved the deadline of a wait that the run has reached; the new one may be earlier."""
+
+    topic = "wait-token-extended"
+    actor: Text | None = None
+    times_out_at: Moment
+    wait: Text
+
+
+class LinkRotated(Event):
+    """Somebody asked for a new link to a wait. `link` is its token's SHA-256; all older links are dead."""
+
+    topic = "link-rotated"
+    actor: Text | None = None
+    link: Digest
+    wait: Text
+
+
+class LinkRevoked(Event):
+    """Somebody killed all links of a wait, which stays open."""
+
+    topic = "link-revoked"
+    actor: Text | None = None
+    wait: Text
+
+
 class StepCompleted(Event):
     """A script's own function returned `output`."""
 
@@ -371,6 +397,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
     for kind in (
         Started, CallStarted, Rerun, CallPaused, CallCompleted, CallFailed, RetryScheduled, Suspended,
         RaceDecided, WaitTokenAnswered, WaitTokenCompleted, WaitTokenDiscarded, WaitTokenTimedOut,
+        WaitTokenExtended, LinkRotated, LinkRevoked,
         StepCompleted, StepFailed, ValueRecorded, TimerSet, TimerFired, CodeMismatch, CodeMatched,
         CrashLoop, CrashLoopRetried,
         Completed, Failed, Cancelled, LogOpened, KeyAdded, DefinitionRecorded, WorkspaceCreated,

@@ -38,13 +38,16 @@ class OpenCall(NamedTuple):
 
 
 class PendingWait(NamedTuple):
-    """Something that the run waits for or may come to wait for: its operation, its row as it stands, and the
-    commitment of the answer that a token holds.
+    """Something that the run waits for or may come to wait for: its operation, its row as it stands, the
+    commitment of the answer that a token holds, the digests of its links that work, and when the run reached
+    it.
     """
 
     op: str
     row: WaitRow
     held: e.ContentRef | None = None
+    links: tuple[bytes, ...] = ()
+    paused_at: datetime | None = None
 
 
 class RunState(NamedTuple):
@@ -102,10 +105,13 @@ def parse_token_id(text: str) -> tuple[UUID, int] | None:
 
 
 class RowChanges(NamedTuple):
-    """What an event changes in the inline read models beside the control row."""
+    """What an event changes in the inline read models beside the control row. `dead_links` are digests of
+    links whose rows go, before those of `links` come.
+    """
 
     waits: tuple[WaitRow, ...] = ()
     links: tuple[LinkRow, ...] = ()
+    dead_links: tuple[bytes, ...] = ()
 
 
 NOTHING = RowChanges()
@@ -132,10 +138,15 @@ def evolve(state: RunState, recorded: Recorded) -> tuple[RunState, RowChanges]:
         raise HistoryDamagedError(
             "an event follows the end", where=f"event {recorded.version} of {state.run_id}"
         )
-    status = _STATUS.get(type(recorded.event), "running")
+    status = status_after(state.status, type(recorded.event))
     state = state._replace(version=recorded.version, head=recorded.digest, at=recorded.at, status=status)
     step = _STEPS.get(type(recorded.event))
     return step(state, recorded, recorded.event) if step is not None else (state, NOTHING)
+
+
+def status_after(status: str, kind: type[e.Event]) -> str:
+    """The status of a run with `status` after an event of this type."""
+    return status if kind in KEEPS_STATUS else _STATUS.get(kind, "running")
 
 
 def replay(history: Iterable[Recorded]) -> RunState:
@@ -208,8 +219,8 @@ def _call_started(state: RunState, recorded: Recorded, event: e.CallStarted) -> 
     if named is None:
         raise HistoryDamagedError("a wait's id isn't one", where=f"event {recorded.version}")
     row = WaitRow(state.run_id, recorded.version, named[0], named[1], "open")
-    state, opened = _put_wait(state, event.wait, PendingWait(event.op, row))
     link = LinkRow(bytes.fromhex(event.link), state.run_id, recorded.version)
+    state, opened = _put_wait(state, event.wait, PendingWait(event.op, row, links=(link.digest,)))
     return state, RowChanges(changes.waits + opened.waits, (link,))
 
 
@@ -221,8 +232,9 @@ def _rerun(state: RunState, recorded: Recorded, event: e.Rerun) -> tuple[RunStat
     )
     if event.link is None or call.wait is None:
         return state, NOTHING
-    opened = _wait(state, call.wait).row.opened
-    return state, RowChanges((), (LinkRow(bytes.fromhex(event.link), state.run_id, opened),))
+    wait = _wait(state, call.wait)
+    link = LinkRow(bytes.fromhex(event.link), state.run_id, wait.row.opened)
+    return _with_links(state, call.wait, (*wait.links, link.digest)), RowChanges((), (link,))
 
 
 def _call_paused(state: RunState, recorded: Recorded, event: e.CallPaused) -> tuple[RunState, RowChanges]:
@@ -233,7 +245,29 @@ def _call_paused(state: RunState, recorded: Recorded, event: e.CallPaused) -> tu
         paused=recorded.version,
         due=to_micros(event.times_out_at),
     )
+    return _put_wait(state, event.wait, wait._replace(row=row, paused_at=recorded.at))
+
+
+def _with_links(state: RunState, wait_id: str, links: tuple[bytes, ...]) -> RunState:
+    return state._replace(waits={**state.waits, wait_id: _wait(state, wait_id)._replace(links=links)})
+
+
+def _extended(state: RunState, recorded: Recorded, event: e.WaitTokenExtended) -> tuple[RunState, RowChanges]:
+    wait = _wait(state, event.wait)
+    row = wait.row._replace(due=to_micros(event.times_out_at))
     return _put_wait(state, event.wait, wait._replace(row=row))
+
+
+def _rotated(state: RunState, recorded: Recorded, event: e.LinkRotated) -> tuple[RunState, RowChanges]:
+    wait = _wait(state, event.wait)
+    link = LinkRow(bytes.fromhex(event.link), state.run_id, wait.row.opened)
+    state = _with_links(state, event.wait, (link.digest,))
+    return state, RowChanges((), (link,), dead_links=wait.links)
+
+
+def _revoked(state: RunState, recorded: Recorded, event: e.LinkRevoked) -> tuple[RunState, RowChanges]:
+    dead = _wait(state, event.wait).links
+    return _with_links(state, event.wait, ()), RowChanges(dead_links=dead)
 
 
 def _result(state: RunState, op: str, *, final: bool) -> tuple[RunState, RowChanges]:
@@ -345,6 +379,8 @@ def _ended(state: RunState, recorded: Recorded, event: e.Event) -> tuple[RunStat
     return state._replace(calls={}, abandoned=frozenset(), mismatch=None), rows
 
 
+KEEPS_STATUS = frozenset((e.WaitTokenExtended, e.LinkRotated, e.LinkRevoked))
+"""Events after which a run goes on, or waits, as before."""
 _STATUS: Mapping[type[e.Event], str] = {
     e.Suspended: "suspended",
     e.CodeMismatch: "suspended",
@@ -364,6 +400,9 @@ _STEPS: Mapping[type[e.Event], _Step] = {
     e.WaitTokenCompleted: _taken,
     e.WaitTokenDiscarded: _discarded,
     e.WaitTokenTimedOut: _timed_out,
+    e.WaitTokenExtended: _extended,
+    e.LinkRotated: _rotated,
+    e.LinkRevoked: _revoked,
     e.RaceDecided: _race_decided,
     e.TimerSet: _timer_set,
     e.TimerFired: _timer_fired,

@@ -35,11 +35,11 @@ class NewRun(NamedTuple):
 
 
 class ChangedRun(NamedTuple):
-    """What later events make of a row of the list of runs."""
+    """What later events make of a row of the list of runs. Without a `status` it stays as it was."""
 
     run_id: UUID
     version: int
-    status: str
+    status: str | None
 
 
 class RunsChanges(NamedTuple):

@@ -58,6 +58,8 @@ def _take(found: Recomputed, row: EventRow, codec: EventCodec) -> None:
     if found.state is not None:
         found.state, changes = evolve(found.state, recorded)
         found.waits.update((wait.opened, wait) for wait in changes.waits)
+        for digest in changes.dead_links:
+            found.links.pop(digest, None)
         found.links.update((link.digest, link) for link in changes.links)
     elif isinstance(recorded.event, e.Started):
         found.state = begin(recorded)

@@ -18,7 +18,7 @@ from abeyance.journal.run import ENDED, RunState
 from abeyance.journal.store import Control, OpenWait, RunRecord, WaitRow
 from abeyance.journal.vault import Vault
 from abeyance.projections.views import FailureView, OtherView, RunView, TokenView, WaitingFor
-from abeyance.world import to_micros
+from abeyance.world import from_micros, to_micros
 
 
 class Waited(NamedTuple):
@@ -158,7 +158,7 @@ def _waiting_for(waits: Iterable[Waited]) -> WaitingFor:
         match wait.opening.event, wait.pausing:
             case e.CallStarted() as call, Recorded(event=e.CallPaused() as pause) as pausing:
                 if wait.row.state == "waiting":
-                    tokens.append(_token(call, pause, pausing.at))
+                    tokens.append(_token(call, pause, pausing.at, wait.row))
             case e.CallStarted(), None:
                 pass
             case opening, _:
@@ -166,7 +166,8 @@ def _waiting_for(waits: Iterable[Waited]) -> WaitingFor:
     return WaitingFor(tokens=tuple(tokens), other=tuple(other))
 
 
-def _token(call: e.CallStarted, pause: e.CallPaused, created_at: datetime) -> TokenView:
+def _token(call: e.CallStarted, pause: e.CallPaused, created_at: datetime, row: WaitRow) -> TokenView:
+    """The deadline is the row's: it may have been moved since the pause."""
     return TokenView(
         token_id=pause.wait,
         name=pause.name,
@@ -175,7 +176,7 @@ def _token(call: e.CallStarted, pause: e.CallPaused, created_at: datetime) -> To
         node=call.node,
         line=pause.line,
         created_at=created_at,
-        times_out_at=pause.times_out_at,
+        times_out_at=pause.times_out_at if row.due is None else from_micros(row.due),
     )
 
 
@@ -186,6 +187,8 @@ def _other(opening: e.Event) -> OtherView:
         case e.RetryScheduled():
             details = {"attempt": str(opening.attempt)}
             return OtherView(what="retry", node=opening.op, due_at=opening.due_at, details=details)
+        case e.CrashLoop():
+            return OtherView(what="crash-loop", details={"lost": str(opening.lost)})
         case e.CodeMismatch():
             sides = {"recorded": opening.recorded, "requested": opening.requested}
             line = {} if opening.line is None else {"line": opening.line}

@@ -18,6 +18,7 @@ from abeyance.errors import HistoryDamagedError, InvalidCursorError, UnknownEven
 from abeyance.journal import events as e
 from abeyance.journal.body import BODY_VERSION, parse_body
 from abeyance.journal.envelope import EventCodec
+from abeyance.journal.run import KEEPS_STATUS
 from abeyance.journal.store import EventRow, SealedEvent
 from abeyance.projections.read_models import (
     ChangedRun,
@@ -32,7 +33,7 @@ from abeyance.world import to_micros
 
 _log = logging.getLogger("abeyance.projections")
 
-# The status that a run has after an event; every other event of a run makes it running.
+# The status that a run has after an event; every other event of a run but those below makes it running.
 STATUS_AFTER: Mapping[str, str] = {
     e.Started.topic: "pending",
     e.Suspended.topic: "suspended",
@@ -42,6 +43,8 @@ STATUS_AFTER: Mapping[str, str] = {
     e.Failed.topic: "failed",
     e.Cancelled.topic: "cancelled",
 }
+# Events that leave the status as it was.
+KEEPS_STATUS_TOPICS = frozenset(kind.topic for kind in KEEPS_STATUS)
 # Events of the deployment's and the workspaces' streams, which the list passes over.
 OTHER_TOPICS = frozenset(
     kind.topic for kind in (e.LogOpened, e.KeyAdded, e.DefinitionRecorded, e.WorkspaceCreated)
@@ -99,6 +102,7 @@ def runs_changes(events: Iterable[EventRow], codec: EventCodec) -> RunsChanges:
     """
     new: dict[UUID, NewRun] = {}
     newest: dict[UUID, EventRow] = {}
+    statuses: dict[UUID, str] = {}
     for row in events:
         topic = row.topic
         if topic == e.Started.topic:
@@ -107,11 +111,14 @@ def runs_changes(events: Iterable[EventRow], codec: EventCodec) -> RunsChanges:
                 new[row.run_id] = started
         elif topic in _RUN_TOPICS or _is_newer(row, codec):
             newest[row.run_id] = row
+            if topic not in KEEPS_STATUS_TOPICS:
+                statuses[row.run_id] = STATUS_AFTER.get(topic, "running")
     changed = []
     for run_id, row in newest.items():
-        change = ChangedRun(run_id, row.version, STATUS_AFTER.get(row.topic, "running"))
+        change = ChangedRun(run_id, row.version, statuses.get(run_id))
         if run_id in new:
-            new[run_id] = new[run_id]._replace(version=change.version, status=change.status)
+            status = change.status or new[run_id].status
+            new[run_id] = new[run_id]._replace(version=change.version, status=status)
         else:
             changed.append(change)
     return RunsChanges(list(new.values()), changed)

@@ -9,9 +9,9 @@ from abeyance.journal.events import EVENT_TYPES, CallFailed, TimerSet, format_mo
 
 TOPICS = """
 call-completed call-failed call-paused call-started cancelled code-matched code-mismatch completed
-crash-loop crash-loop-retried definition-recorded failed key-added log-opened race-decided rerun retry-scheduled started step-completed
+crash-loop crash-loop-retried definition-recorded failed key-added link-revoked link-rotated log-opened race-decided rerun retry-scheduled started step-completed
 step-failed suspended timer-fired timer-set value-recorded wait-token-answered wait-token-completed
-wait-token-discarded wait-token-timed-out workspace-created
+wait-token-discarded wait-token-extended wait-token-timed-out workspace-created
 """
 
 

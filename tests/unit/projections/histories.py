@@ -101,6 +101,8 @@ class Written:
         self.events += append.events
         self.contents |= {row.version: row.blob for row in append.contents}
         self.waits |= {row.opened: row for row in append.waits}
+        for digest in append.dead_links:
+            del self.links[digest]
         self.links |= {row.digest: row for row in append.links}
 
     @property
@@ -320,8 +322,24 @@ class Author:
                 yield f"time out {wait.op}", partial(self._time_out, key, wait.op)
             elif key.startswith("pause:") and wait.row.state == "open":
                 yield f"hold {wait.op}", partial(self._hold, key)
+            if key.startswith("pause:") and wait.held is None:
+                yield f"rotate {wait.op}", partial(self._rotate, key)
+                yield f"revoke {wait.op}", partial(self._revoke, key)
+                if wait.row.state == "waiting":
+                    yield f"extend {wait.op}", partial(self._extend, key)
         for op in {key.partition(".b")[0] for key in self.now.calls if ".b" in key}:
             yield f"decide {op}", partial(self._decide, op)
+
+    def _rotate(self, key: str) -> None:
+        link = self.desk.world.random_bytes(32).hex()
+        self._add(e.LinkRotated(actor="operator", link=link, wait=key))
+
+    def _revoke(self, key: str) -> None:
+        self._add(e.LinkRevoked(wait=key))
+
+    def _extend(self, key: str) -> None:
+        until = self.desk.world.now() + timedelta(hours=self.now.version)
+        self._add(e.WaitTokenExtended(actor="operator", times_out_at=until, wait=key))
 
     def _fire(self, op: str) -> None:
         self._add(e.TimerFired(op=op))

@@ -67,7 +67,7 @@ class PostgresReadModels:
         columns = [
             *([run[column] for run in changes.new] for column in range(5)),
             *([label[column] for label in labels] for column in range(3)),
-            *([run[column] for run in changes.changed] for column in range(3)),
+            *([run[column] or "" for run in changes.changed] for column in range(3)),
         ]
         ((moved,),) = await self._store.fetch(
             _APPLY_RUNS, place.generation, place.position, place.live, position, *columns

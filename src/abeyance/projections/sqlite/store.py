@@ -30,7 +30,9 @@ _INSERT_RUN = """
 INSERT INTO runs_list (generation, run_id, created, version, status, definition) VALUES (?, ?, ?, ?, ?, ?)
 """
 _INSERT_LABEL = "INSERT INTO runs_list_labels (generation, name, value, run_id) VALUES (?, ?, ?, ?)"
-_UPDATE_RUN = "UPDATE runs_list SET version = ?, status = ? WHERE generation = ? AND run_id = ?"
+_UPDATE_RUN = (
+    "UPDATE runs_list SET version = ?, status = coalesce(?, status) WHERE generation = ? AND run_id = ?"
+)
 
 
 class SQLiteReadModels:
