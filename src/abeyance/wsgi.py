@@ -13,5 +13,5 @@ def build() -> Process:
     """The application, from the process's `ABEYANCE_…` variables. Raises `ConfigurationError`."""
     settings = Settings.load()
     settings.check_for("serve")
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, secrets=(settings.api_key,))
     return Process(settings, "serve")

@@ -21,7 +21,7 @@ from gunicorn.app.base import BaseApplication
 from abeyance.bootstrap.broken import StartedOnce, broken_app
 from abeyance.bootstrap.identity import NO_ORIGIN
 from abeyance.bootstrap.limits import open_link_gate
-from abeyance.bootstrap.logs import configure_logging
+from abeyance.bootstrap.logs import GunicornLog, configure_logging
 from abeyance.bootstrap.opening import Engine, open_engine
 from abeyance.bootstrap.tables import log_rows
 from abeyance.engine.host import Barrier
@@ -71,8 +71,13 @@ class Process:
         """One connection's request, or the process's life span."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
-        else:
+            return
+        try:
             await self._app(scope, receive, send)
+        except Exception as error:
+            _log.error("a request failed outside the API", exc_info=error)
+            # The server logs it too, with its text.
+            raise RuntimeError("a request failed; the log says where") from None
 
     async def start(self) -> Engine:
         """Open everything in the running loop."""
@@ -92,8 +97,6 @@ class Process:
             world=engine.stores.world,
             max_waiting=self.settings.max_waiting,
         )
-        if self.role == "dev":  # whoever writes the tools wants their errors whole; links are redacted there
-            logging.getLogger("abeyance.calls").setLevel(logging.DEBUG)
         self._app = create_worker_app(services) if self.role == "worker" else create_app(services)
         self._engine = engine
         if self.worker is not None:
@@ -206,7 +209,8 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn is untyped
             "graceful_timeout": settings.drain_s + 5,
             "accesslog": None,
             "errorlog": "-",
-            "loglevel": "warning",
+            "loglevel": "debug" if settings.log_level == "debug" else "warning",
+            "logger_class": GunicornLog,
             "control_socket_disable": True,
             "reload": process.reload,
             "reload_extra_files": _sources(settings) if process.reload else [],
@@ -230,14 +234,19 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn is untyped
 
     def load(self) -> Process:
         """The ASGI application; opened later, in the worker's loop."""
-        configure_logging(self._process.settings.log_level)
+        _configure_logging(self._process.settings, self._process.role)
         return self._process
+
+
+def _configure_logging(settings: Settings, role: Role) -> None:
+    configure_logging(settings.log_level, secrets=(settings.api_key,), dev=role == "dev")
 
 
 def serve_dev(settings: Settings, *, reload: bool, announce: Announce) -> None:
     """One process on this machine, with a key of its own if none is set."""
     if settings.auth and settings.api_key is None:
         settings = settings.model_copy(update={"api_key": f"abk_{secrets.token_urlsafe(24)}"})
+    _configure_logging(settings, "dev")
     token = settings.api_key if settings.auth else None
     _check_that_nobody_serves(settings)
     process = Process(settings.model_copy(update={"workers": 1}), "dev", reload=reload)
@@ -265,13 +274,13 @@ def _check_that_the_log_has_a_name(settings: Settings) -> None:
 
 def serve(settings: Settings) -> None:
     """The API, with `settings.workers` processes."""
-    configure_logging(settings.log_level)
+    _configure_logging(settings, "serve")
     _check_that_the_log_has_a_name(settings)
     Server(Process(settings, "serve"), ready=lambda url: _log.info("serving at %s", url)).serve()
 
 
 def serve_worker(settings: Settings) -> None:
     """An executing process without the API."""
-    configure_logging(settings.log_level)
+    _configure_logging(settings, "worker")
     _check_that_the_log_has_a_name(settings)
     Server(Process(settings, "worker"), ready=lambda url: _log.info("worker's health at %s", url)).serve()
