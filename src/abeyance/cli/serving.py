@@ -32,6 +32,7 @@ def dev(
 
     settings = load_settings(pack=pack, host=host, port=port, database_url=db)
     settings.check_for("dev")
+    _check_pack(settings)
 
     from abeyance.bootstrap import run_dev
 
@@ -76,6 +77,7 @@ def serve(
         database_url=db,
     )
     settings.check_for("serve")
+    _check_pack(settings)
 
     from abeyance.bootstrap import run_server
 
@@ -90,6 +92,7 @@ def worker(pack: Pack = None, host: Host = None, port: Port = None, db: Database
     """
     settings = load_settings(pack=pack, host=host, port=port, database_url=db)
     settings.check_for("worker")
+    _check_pack(settings)
 
     from abeyance.bootstrap import run_worker
 
@@ -118,6 +121,15 @@ def load_settings(**overrides: object) -> "Settings":
         hint = f"; is {meant} meant?" if meant else ""
         say(f"warning: {visible(name)} is no setting and does nothing{hint}")
     return Settings.load(overrides=overrides)
+
+
+def _check_pack(settings: "Settings") -> None:
+    """Refuse here what each process would refuse: before a folder is made, and in one line."""
+    from abeyance.engine.packs import NO_PACK
+    from abeyance.errors import ConfigurationError
+
+    if settings.pack is None:
+        raise ConfigurationError(NO_PACK)
 
 
 def _make_data_dir(folder: Path) -> None:

@@ -20,6 +20,10 @@ from abeyance.engine.definitions import Definitions, Flow, Script, Tool
 from abeyance.engine.source import format_line
 from abeyance.errors import ConfigurationError, InvalidDefinitionError
 
+NO_PACK = (
+    'no pack is named: write `[tool.abeyance]` and `pack = "shop"` into pyproject.toml, or give --pack or '
+    "ABEYANCE_PACK; `abeyance init` makes a project that has all that"
+)
 _Kind = TypeVar("_Kind", Tool, Flow, Script)
 
 
@@ -39,10 +43,7 @@ def load_pack(name: str | None, folder: Path) -> Pack:
     pyproject.toml.
     """
     if name is None:
-        raise ConfigurationError(
-            'no pack is named: write `[tool.abeyance]` and `pack = "shop"` into pyproject.toml,'
-            " or give --pack or ABEYANCE_PACK"
-        )
+        raise ConfigurationError(NO_PACK)
     path = str(folder.resolve())
     if path not in sys.path:
         sys.path.insert(0, path)

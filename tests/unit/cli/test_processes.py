@@ -63,10 +63,28 @@ class FakeBootstrap(ModuleType):
 @pytest.fixture
 def bootstrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeBootstrap:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ABEYANCE_PACK", "shop")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     fake = FakeBootstrap()
     monkeypatch.setitem(sys.modules, "abeyance.bootstrap", fake)
     return fake
+
+
+class TestStarting:
+    @pytest.mark.parametrize("kind", ["dev", "serve", "worker"])
+    def test_without_a_pack_nothing_is_made_or_announced(
+        self, bootstrap: FakeBootstrap, command: Command, monkeypatch: pytest.MonkeyPatch, kind: str
+    ) -> None:
+        for name, value in (KEYS | {"ABEYANCE_PUBLIC_URL": "https://runs.example.com"}).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("ABEYANCE_PACK")
+
+        outcome = command(kind)
+
+        assert (1, "", []) == (outcome.code, outcome.out, bootstrap.calls)
+        assert "error[configuration-error]: no pack is named" in outcome.err
+        assert "abeyance init" in outcome.err
+        assert [] == os.listdir()
 
 
 class TestDev:
