@@ -14,6 +14,8 @@
     - NotFoundError
       . RunNotFoundError, DefinitionNotFoundError, WaitTokenNotFoundError
     - WaitTokenClosedError          the wait is over, or holds another answer
+    - WaitTokenNotReachedError      the run hasn't come to the wait yet
+    - WaitChangeNotSupportedError   the wait has no link
     - RunAlreadyTerminalError
     - ResumeNotSupportedError       the wait isn't a pause
   + StoreUnavailableError           busy, full, read-only or gone; nothing was taken
@@ -213,6 +215,24 @@ class WaitTokenClosedError(RefusedError):
         self.state = state
 
 
+class WaitTokenNotReachedError(RefusedError):
+    """The run hasn't reached the wait: it has no deadline that could be moved."""
+
+    code = "wait-token-not-reached"
+
+    def __init__(self) -> None:
+        super().__init__("the run hasn't reached this wait, which has no deadline yet; try again in a moment")
+
+
+class WaitChangeNotSupportedError(RefusedError):
+    """The wait that was named isn't a wait token: it has no link, and its deadline stays."""
+
+    code = "wait-change-not-supported"
+
+    def __init__(self) -> None:
+        super().__init__("this isn't a wait for another system's answer: it has no link, its deadline stays")
+
+
 class RunAlreadyTerminalError(RefusedError):
     """The run has ended. `status` is `completed`, `failed` or `cancelled`."""
 
@@ -230,6 +250,37 @@ class RunNotParkedError(RefusedError):
 
     def __init__(self) -> None:
         super().__init__("the run isn't parked: it goes on by itself, or waits for something else")
+
+
+class IdempotencyKeyMismatchError(RefusedError):
+    """The idempotency key was used for another request, with another body."""
+
+    code = "idempotency-key-body-mismatch"
+
+    def __init__(self) -> None:
+        super().__init__("this Idempotency-Key was sent with another request; send this one with a new key")
+
+
+class IdempotencyKeyInFlightError(RefusedError):
+    """The first request with this idempotency key is under way; ask again after `retry_after_s` seconds."""
+
+    code = "idempotency-key-in-flight"
+
+    def __init__(self, retry_after_s: int = 1) -> None:
+        super().__init__("the first request with this Idempotency-Key is under way; send it again soon")
+        self.retry_after_s = retry_after_s
+
+
+class IdempotencyReplayWithheldError(RefusedError):
+    """The first request with this idempotency key may have had its effect, and its answer wasn't kept."""
+
+    code = "idempotency-replay-withheld"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the answer to the first request with this Idempotency-Key isn't kept, and nothing was done again; "
+            "look what came of it, or send a new key"
+        )
 
 
 class ResumeNotSupportedError(RefusedError):

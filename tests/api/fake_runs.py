@@ -9,6 +9,7 @@ import falcon.testing
 from falcon.asgi import App, Request, Response
 
 from abeyance.engine.questions import Question
+from abeyance.engine.replies import UsedKey
 from abeyance.engine.service import ListRuns, OpenLink, RunService, StartRun
 from abeyance.errors import WaitTokenNotFoundError
 from abeyance.http import samples
@@ -60,7 +61,14 @@ class FakeRuns:
         return await self._answer("list", query, self.runs)
 
     async def resume(
-        self, run_id: UUID, token_id: str, value: bytes, *, wait_s: float = 30.0, actor: str | None = None
+        self,
+        run_id: UUID,
+        token_id: str,
+        value: bytes,
+        *,
+        wait_s: float = 30.0,
+        actor: str | None = None,
+        key: UsedKey | None = None,
     ) -> RunView:
         return await self._answer("resume", (run_id, token_id, value, wait_s), self.run)
 
@@ -69,8 +77,11 @@ class FakeRuns:
     ) -> None:
         await self._answer("check_resume", (run_id, token_id, value), None)
 
-    async def cancel(self, run_id: UUID, *, actor: str | None = None) -> RunView:
+    async def cancel(self, run_id: UUID, *, actor: str | None = None, key: UsedKey | None = None) -> RunView:
         return await self._answer("cancel", (run_id, actor), self.run)
+
+    async def retry(self, run_id: UUID, *, actor: str | None = None, key: UsedKey | None = None) -> RunView:
+        return await self._answer("retry", (run_id, actor), self.run)
 
     async def journal(
         self, run_id: UUID, *, after: int = 0, limit: int = 100, contents: bool = False

@@ -364,12 +364,16 @@ class TestErrors:
         with Client(f"http://127.0.0.1:{free_port}") as client, pytest.raises(ConnectionFailed):
             client.runs.get(RUN_ID)
 
-    def test_a_server_that_hangs_up(self) -> None:
+    @pytest.mark.parametrize("stays", [True, False], ids=["a server", "a server that ends"])
+    def test_a_server_that_hangs_up(self, stays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("abeyance.client.transport.PAUSES_S", (0.0, 0.0, 0.0))
         with socket.create_server(("127.0.0.1", 0)) as listener:
 
             def hang_up() -> None:
-                connection, _ = listener.accept()
-                connection.close()
+                for _ in range(4 if stays else 1):
+                    connection, _ = listener.accept()
+                    connection.close()
+                listener.close()
 
             thread = threading.Thread(target=hang_up)
             thread.start()

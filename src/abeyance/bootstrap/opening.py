@@ -7,17 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from abeyance.bootstrap.idempotency import open_idempotency
 from abeyance.bootstrap.identity import record_definitions
 from abeyance.bootstrap.reading import following
 from abeyance.bootstrap.stores import Stores, open_stores
+from abeyance.bootstrap.upkeep import remove_expired_replies
 from abeyance.engine.acceptor import Acceptor
-from abeyance.engine.host import Barrier
 from abeyance.engine.answers import AnswerChecks
 from abeyance.engine.definitions import Definitions
 from abeyance.engine.effects import Workshop
 from abeyance.engine.executor import Executor, Limits
+from abeyance.engine.host import Barrier
 from abeyance.engine.keyring import KeyRing
 from abeyance.engine.packs import load_pack
+from abeyance.engine.replies import Replies
 from abeyance.engine.runs import Runs
 from abeyance.journal.events import DefinitionRef
 from abeyance.settings import Settings
@@ -30,9 +33,10 @@ _SPARE_THREADS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """One process's engine: its service, its executor and what they stand on."""
+    """One process's engine: its service, its executor, its idempotency keys, and what they stand on."""
 
     stores: Stores
+    replies: Replies
     executor: Executor
     runs: Runs
 
@@ -53,10 +57,11 @@ async def open_engine(
         threads = ThreadPoolExecutor(settings.max_calls * _SPARE_THREADS, thread_name_prefix="calls")
         stack.callback(threads.shutdown, wait=False, cancel_futures=True)
         workshop = Workshop(threads, asyncio.Semaphore(settings.max_calls), public_url)
+        keys = KeyRing(stores.keys)
         executor = Executor(
             desk=stores.desk,
             store=stores.journal,
-            keys=KeyRing(stores.keys),
+            keys=keys,
             definitions=definitions,
             workshop=workshop,
             limits=_limits(settings, dev=dev),
@@ -64,11 +69,13 @@ async def open_engine(
         )
         reading = await stack.enter_async_context(following(stores))
         acceptor = Acceptor(executor, AnswerChecks(definitions, stores.journal))
-        clock = asyncio.create_task(_follow_clock(stores))
-        stack.callback(clock.cancel)
+        replies = await open_idempotency(stores, keys)
+        for work in (_follow_clock(stores), remove_expired_replies(replies)):
+            stack.callback(asyncio.create_task(work).cancel)
         await executor.start()
         stack.push_async_callback(executor.stop)
-        yield Engine(stores=stores, executor=executor, runs=Runs(executor, acceptor, reading.lists))
+        runs = Runs(executor, acceptor, reading.lists)
+        yield Engine(stores=stores, replies=replies, executor=executor, runs=runs)
 
 
 def _limits(settings: Settings, *, dev: bool) -> Limits:

@@ -96,6 +96,7 @@ class Process:
             auth=_authentication(self.settings),
             world=engine.stores.world,
             max_waiting=self.settings.max_waiting,
+            replies=engine.replies,
         )
         self._app = create_worker_app(services) if self.role == "worker" else create_app(services)
         self._engine = engine

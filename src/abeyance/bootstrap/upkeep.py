@@ -1,6 +1,9 @@
-"""Work on a store beside serving: migrations, rebuilding and checking of read models."""
+"""Work on a store beside serving: migrations, rebuilding and checking of read models, removal of what has
+expired.
+"""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +11,7 @@ from abeyance.bootstrap.progress import shown_count, shown_progress
 from abeyance.bootstrap.reading import open_reading
 from abeyance.bootstrap.stores import open_journal, open_moment, open_stores
 from abeyance.bootstrap.tables import TableSet, table_sets
+from abeyance.engine.replies import Replies
 from abeyance.errors import BadInputError, ConfigurationError
 from abeyance.journal.envelope import EventCodec, read_origin
 from abeyance.journal.events import DEPLOYMENT_STREAM
@@ -15,6 +19,11 @@ from abeyance.projections.checking import check as check_models
 from abeyance.projections.rebuilding import rebuild as rebuild_model
 from abeyance.settings import Settings
 from abeyance.world import SystemWorld
+
+_log = logging.getLogger("abeyance.upkeep")
+_EXPIRY_EVERY_S = 300.0
+# A page is one short transaction: what else is written meanwhile waits for no more than that.
+_EXPIRED_AT_ONCE = 500
 
 
 def migrate(settings: Settings) -> dict[str, Any]:
@@ -106,6 +115,17 @@ async def _check(settings: Settings) -> dict[str, Any]:
         "position": report.position,
         "drift": [str(drift) for drift in report.drift],
     }
+
+
+async def remove_expired_replies(replies: Replies) -> None:
+    """Remove idempotency keys that have expired, every five minutes, page by page, until cancelled."""
+    while True:
+        await asyncio.sleep(_EXPIRY_EVERY_S)
+        try:
+            while await replies.remove_expired(_EXPIRED_AT_ONCE) == _EXPIRED_AT_ONCE:
+                pass
+        except Exception as error:
+            _log.warning("expired idempotency keys couldn't be removed: %s", type(error).__name__)
 
 
 def is_dev(settings: Settings) -> bool:

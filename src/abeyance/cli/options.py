@@ -17,6 +17,14 @@ Url = Annotated[
         "--url", metavar="URL", help="The server. Default: ABEYANCE_API_URL, or the `abeyance dev` that runs."
     ),
 ]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--idempotency-key",
+        metavar="KEY",
+        help="Makes this count once, however often it is sent with the same key in 24 hours.",
+    ),
+]
 AsTable = Annotated[bool, typer.Option("--table", help="A table for people instead of JSON.")]
 Pack = Annotated[
     str | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from abeyance.cli.options import RunId, Url, connect, only
+from abeyance.cli.options import Key, RunId, Url, connect, only
 
 if TYPE_CHECKING:
     from abeyance.client import Run
@@ -32,10 +32,7 @@ def resume(
             metavar="ID", help="Which wait: a `tokenId`. Needed if the run waits for several answers."
         ),
     ] = None,
-    idempotency_key: Annotated[
-        str | None,
-        typer.Option(metavar="KEY", help="Sent as Idempotency-Key; this release's server keeps none yet."),
-    ] = None,
+    idempotency_key: Key = None,
     check: Annotated[
         bool, typer.Option("--check", help="Only say whether the answer would be taken, and why not.")
     ] = False,

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from abeyance.cli.options import AsTable, RunId, Url, connect, only, parse_duration, parse_labels
+from abeyance.cli.options import AsTable, Key, RunId, Url, connect, only, parse_duration, parse_labels
 
 runs = typer.Typer(help="Start runs, look at them, answer what they wait for.", no_args_is_help=True)
 
@@ -36,10 +36,7 @@ def start(
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait until the run ends or suspends.")
     ] = True,
-    idempotency_key: Annotated[
-        str | None,
-        typer.Option(metavar="KEY", help="Sent as Idempotency-Key; this release's server keeps none yet."),
-    ] = None,
+    idempotency_key: Key = None,
     url: Url = None,
 ) -> None:
     """Start a run and print it. Exits with 1 if it fails or is cancelled while this waits."""
@@ -116,12 +113,21 @@ def list_runs(
 
 
 @runs.command()
-def cancel(run: RunId, url: Url = None) -> None:
+def cancel(run: RunId, idempotency_key: Key = None, url: Url = None) -> None:
     """Cancel a run and everything it waits for."""
     from abeyance.cli.following import show
 
     with connect(url) as client:
-        show(client.runs.cancel(run))
+        show(client.runs.cancel(run, idempotency_key=idempotency_key))
+
+
+@runs.command()
+def retry(run: RunId, idempotency_key: Key = None, url: Url = None) -> None:
+    """Try a parked run again: its processes died, its code didn't fit, or its history didn't hold."""
+    from abeyance.cli.following import show
+
+    with connect(url) as client:
+        show(client.runs.retry(run, idempotency_key=idempotency_key))
 
 
 @runs.command()

@@ -11,7 +11,10 @@
     - Unauthenticated, PermissionDenied
     - WaitTokenClosed              with `.state`
     - RunAlreadyTerminal           with `.run_status`
+    - RunNotParked
     - ResumeNotSupported
+    - IdempotencyKeyMismatch, IdempotencyReplayWithheld
+    - IdempotencyKeyInFlight       with `.retry_after_s`
     - RequestTooLarge
     - RateLimited, Unavailable     with `.retry_after_s`
 
@@ -37,9 +40,15 @@ class ServerNotFound(ClientError):
 
 
 class ConnectionFailed(ClientError):
-    """The server can't be reached, or the connection broke: then it may have taken the request or not."""
+    """The server can't be reached, or the connection broke: then it may have taken the request or not
+    (`perhaps_taken`). Send it again with the same `idempotency_key`.
+    """
 
     code = "connection-failed"
+
+    def __init__(self, reason: str, *, perhaps_taken: bool = False) -> None:
+        super().__init__(reason)
+        self.perhaps_taken = perhaps_taken
 
 
 class UnexpectedReply(ClientError):
@@ -135,8 +144,24 @@ class RunAlreadyTerminal(ApiError):
         return str(self.details.get("status", ""))
 
 
+class RunNotParked(ApiError):
+    """The run isn't parked: there is nothing to try again."""
+
+
 class ResumeNotSupported(ApiError):
     """The wait isn't one for another system's answer."""
+
+
+class IdempotencyKeyMismatch(ApiError):
+    """The `idempotency_key` was used for another request in the last 24 hours."""
+
+
+class IdempotencyKeyInFlight(ApiError):
+    """The first request with this `idempotency_key` is under way; send it again after `retry_after_s`."""
+
+
+class IdempotencyReplayWithheld(ApiError):
+    """The first request with this `idempotency_key` may have had its effect, and its answer isn't kept."""
 
 
 class RequestTooLarge(ApiError):
@@ -164,7 +189,11 @@ _BY_CODE: dict[str, type[ApiError]] = {
     "permission-denied": PermissionDenied,
     "wait-token-closed": WaitTokenClosed,
     "run-already-terminal": RunAlreadyTerminal,
+    "run-not-parked": RunNotParked,
     "run-resume-not-supported": ResumeNotSupported,
+    "idempotency-key-body-mismatch": IdempotencyKeyMismatch,
+    "idempotency-key-in-flight": IdempotencyKeyInFlight,
+    "idempotency-replay-withheld": IdempotencyReplayWithheld,
     "request-too-large": RequestTooLarge,
     "rate-limit-exceeded": RateLimited,
     "tenant-state-unavailable": Unavailable,

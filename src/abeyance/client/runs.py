@@ -22,7 +22,12 @@ LEFT_OUT: Final = _LeftOut()
 
 
 class Runs:
-    """Runs of one server. Every call is one request; refusals are raised as `ApiError`."""
+    """Runs of one server. Refusals are raised as `ApiError`.
+
+    What changes something takes an `idempotency_key`: sent again with the same one within 24 hours, by this
+    process or another, it counts once, and the reply is the first one's. Without one each call has a key of
+    its own, under which it is sent again if its connection breaks before the reply.
+    """
 
     def __init__(self, transport: "Transport") -> None:
         self._transport = transport
@@ -45,8 +50,7 @@ class Runs:
         Returns when it ends or suspends, at most after 30 s; with `wait=False` at once. `ttl_ms` bounds all
         its waits, in milliseconds. Left out, `input` is `{}`. Signed records keep `labels`: no personal data.
 
-        This release's server refuses a `participant` and keeps no `idempotency_key`: a start that is sent
-        again starts another run.
+        This release's server refuses a `participant`.
         """
         if (flow is None) == (script is None):
             raise TypeError("name exactly one: flow or script")
@@ -127,6 +131,11 @@ class Runs:
     def cancel(self, run_id: str | UUID, *, idempotency_key: str | None = None) -> Run:
         """Cancel the run and everything it waits for."""
         path = f"{_path(run_id)}/cancel"
+        return results.parse_run(*self._transport.post(path, None, idempotency_key=idempotency_key))
+
+    def retry(self, run_id: str | UUID, *, idempotency_key: str | None = None) -> Run:
+        """Let a parked run (`crash-loop`, `code-mismatch`, `history-damaged`) be gone on with."""
+        path = f"{_path(run_id)}/retry"
         return results.parse_run(*self._transport.post(path, None, idempotency_key=idempotency_key))
 
     def journal(

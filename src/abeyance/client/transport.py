@@ -1,6 +1,12 @@
-"""Requests to one server: each is sent once, and every way it can end is a reply or an error of ours."""
+"""Requests to one server: every way that one can end is a reply or an error of ours.
+
+What changes something is sent with an idempotency key, the caller's or one of its own, so that it counts
+once. If its reply is lost because the connection broke, it is sent again, at most three times within four
+seconds. A reply that doesn't come in time isn't asked for again, nor is a refusal.
+"""
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,9 +15,17 @@ import httpx
 
 from abeyance import __version__
 from abeyance.client.discovery import Server
-from abeyance.client.errors import ConnectionFailed, Refusal, UnexpectedReply, error_of
+from abeyance.client.errors import (
+    ConnectionFailed,
+    IdempotencyKeyInFlight,
+    Refusal,
+    UnexpectedReply,
+    error_of,
+)
+from abeyance.world import SystemWorld
 
 CONNECT_S = 5.0
+PAUSES_S = (0.2, 0.8, 3.0)
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -40,10 +54,33 @@ class Transport:
 
     def post(self, path: str, body: bytes | None, *, idempotency_key: str | None = None) -> tuple[Any, str]:
         """The reply's value, and its JSON text."""
-        headers = {"Content-Type": "application/json"} if body is not None else {}
-        if idempotency_key is not None:
-            headers["Idempotency-Key"] = idempotency_key
-        return self._send("POST", path, body=body, headers=headers)
+        return self.change("POST", path, body, idempotency_key=idempotency_key)
+
+    def change(
+        self, method: str, path: str, body: bytes | None, *, idempotency_key: str | None = None
+    ) -> tuple[Any, str]:
+        """The reply's value, and its JSON text; sent again under the same key if the reply is lost."""
+        if idempotency_key is None:
+            idempotency_key = SystemWorld().random_bytes(16).hex()
+        headers = {"Idempotency-Key": idempotency_key}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            return self._send(method, path, body=body, headers=headers)
+        except ConnectionFailed as error:
+            if not error.perhaps_taken or _is_late(error):
+                raise
+            lost = error
+        for pause in PAUSES_S:
+            time.sleep(pause)
+            try:
+                return self._send(method, path, body=body, headers=headers)
+            except ConnectionFailed as error:  # perhaps the server is starting again
+                if _is_late(error):
+                    break
+            except IdempotencyKeyInFlight:
+                pass
+        raise lost
 
     def close(self) -> None:
         """Close the connections."""
@@ -68,7 +105,8 @@ class Transport:
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise ConnectionFailed(
                 f"the connection to {self.base_url} failed ({type(error).__name__}); "
-                "the request may have been taken"
+                "the request may have been taken",
+                perhaps_taken=True,
             ) from error
         return self._value(reply)
 
@@ -97,6 +135,11 @@ def _refusal(reply: httpx.Response, value: object) -> Refusal:
         request_id=error.get("requestId"),
         retry_after_s=int(seconds) if seconds.isascii() and seconds.isdigit() else None,
     )
+
+
+def _is_late(error: ConnectionFailed) -> bool:
+    """Whether nothing broke: the reply didn't come in time."""
+    return isinstance(error.__cause__, httpx.TimeoutException)
 
 
 def _refuse(constant: str) -> object:

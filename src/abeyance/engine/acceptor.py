@@ -8,7 +8,7 @@ reads again and decides again.
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from abeyance.engine import decisions
@@ -17,10 +17,13 @@ from abeyance.engine.answers import AnswerChecks
 from abeyance.engine.executor import Executor
 from abeyance.engine.links import link_digest
 from abeyance.engine.questions import Question, opening_call, question_of
+from abeyance.engine.replies import UsedKey
+from abeyance.engine.run_turns import RunTurns
 from abeyance.engine.turn import Turn
 from abeyance.errors import (
     ConflictError,
     HistoryDamagedError,
+    IdempotencyKeyInFlightError,
     RefusedError,
     StoreUnavailableError,
     WaitTokenClosedError,
@@ -45,7 +48,7 @@ class Answerable:
     """A wait that was found and may be answered: the `OpenLink` of the service's port.
 
     It was found by a link (`digest`) or by run and token id (`run_id`); `stored` is what was read, until it
-    is known to be old.
+    is known to be old. `key` is the idempotency key of the request that answers.
     """
 
     acceptor: "Acceptor"
@@ -54,6 +57,7 @@ class Answerable:
     wait_id: str
     stored: StoredWait | None
     by: str
+    key: UsedKey | None = None
 
     async def answer(self, value: bytes) -> None:
         """See `OpenLink.answer`."""
@@ -74,6 +78,7 @@ class Acceptor:
     def __init__(self, executor: Executor, checks: AnswerChecks) -> None:
         self._executor = executor
         self._checks = checks
+        self._turns = RunTurns()
 
     async def open_link(self, token: str) -> Answerable:
         """The wait that a link answers. Raises `WaitTokenNotFoundError`."""
@@ -86,26 +91,31 @@ class Acceptor:
             raise WaitTokenNotFoundError
         return Answerable(self, digest, stored.wait.run_id, _wait_id(stored), stored, by="link")
 
-    async def open_wait(self, run_id: UUID, wait_id: str, *, by: str) -> Answerable:
+    async def open_wait(
+        self, run_id: UUID, wait_id: str, *, by: str, key: UsedKey | None = None
+    ) -> Answerable:
         """The wait that a token id names in this run. Raises `WaitTokenNotFoundError`."""
         named = parse_token_id(wait_id)
         stored = None if named is None else await self._executor.store.find_wait(run_id, *named)
         if stored is None:
             raise WaitTokenNotFoundError
-        return Answerable(self, None, run_id, wait_id, stored, by=by)
+        return Answerable(self, None, run_id, wait_id, stored, by, key)
 
     async def accept(self, wait: Answerable, value: bytes) -> None:
-        """Take `value`. See `OpenLink.answer` for what is raised."""
-        by_rows = False
+        """Take `value`. See `OpenLink.answer` for what is raised. A key's row goes in with nothing but the
+        answer, so the run at hand doesn't take it in a turn with other things.
+        """
+        by_rows = wait.key is not None
         for _ in range(_TRIES):
             actor = None if by_rows else self._executor.find(wait.run_id)
             try:
                 if actor is not None:
                     await actor.submit(lambda turn: self._decide(turn, wait, value))
                     return
-                stored, wait.stored = wait.stored or await self._read(wait), None
-                if await self._take_by_rows(stored, wait, value):
-                    return
+                async with self._turns.of(wait.run_id):
+                    stored, wait.stored = wait.stored or await self._read(wait), None
+                    if await self._take_by_rows(stored, wait, value):
+                        return
             except _ByRowsError:
                 by_rows, wait.stored = True, None
             except ConflictError:
@@ -180,6 +190,8 @@ class Acceptor:
                 executor.perhaps_go_on(row.run_id, lease)
             raise
         if not won:
+            if wait.key is not None and await wait.key.find() is not None:
+                raise IdempotencyKeyInFlightError
             return False
         if lease is not None and taken:
             executor.go_on(row.run_id, lease)
@@ -205,9 +217,10 @@ class Acceptor:
     ) -> Append:
         executor = self._executor
         key = await executor.keys.get(stored.control.key_id)
-        return append_of_answer(
+        append = append_of_answer(
             executor.desk, stored, wait_id=wait.wait_id, answer=value, by=wait.by, key=key, lease=lease
         )
+        return append if wait.key is None else replace(append, reply=wait.key.row)
 
     async def _append(self, append: Append) -> bool:
         barrier, topic = self._executor.testing_only_barrier, append.events[0].topic

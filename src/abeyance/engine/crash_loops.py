@@ -24,7 +24,7 @@ from abeyance.errors import (
 from abeyance.journal import events as e
 from abeyance.journal.batch import Batch
 from abeyance.journal.run import RunState, replay
-from abeyance.journal.store import Claim, StoredRun
+from abeyance.journal.store import Claim, ReplyRow, StoredRun
 from abeyance.world import to_micros
 
 _log = logging.getLogger("abeyance.parking")
@@ -81,8 +81,9 @@ class Retrier(Parker, Protocol):
         """A moment (microseconds) so long ago that any process may take a run that is due since then."""
 
 
-async def retry(retrier: Retrier, run_id: UUID, actor: str | None) -> None:
-    """Let a parked run be gone on with: at once, and by whoever has its code.
+async def retry(retrier: Retrier, run_id: UUID, actor: str | None, reply: ReplyRow | None = None) -> None:
+    """Let a parked run be gone on with: at once, and by whoever has its code. `reply` is the idempotency key
+    of the request; what appends no event may be done again.
 
     Raises `RunNotFoundError`, `RunAlreadyTerminalError`, `RunNotParkedError`; `ConflictError` if something
     else came first.
@@ -101,6 +102,7 @@ async def retry(retrier: Retrier, run_id: UUID, actor: str | None) -> None:
     if state.crash_looping:
         batch = await _batch(retrier, stored, state)
         batch.add(e.CrashLoopRetried(actor=actor))
+        batch.reply = reply
         if not await _append(retrier, stored, batch):
             raise ConflictError("the run was written to")
     elif state.mismatch is not None or left_alone(

@@ -11,12 +11,14 @@ from datetime import timedelta
 from typing import Protocol
 from uuid import UUID
 
-from abeyance.engine import decisions
+from abeyance.engine import crash_loops, decisions
 from abeyance.engine.acceptor import Acceptor, Answerable
 from abeyance.engine.actor import Actor
 from abeyance.engine.definitions import Definition, Flow
 from abeyance.engine.executor import Executor
 from abeyance.engine.journal_pages import journal_page
+from abeyance.engine.replies import UsedKey
+from abeyance.engine.run_views import stored_view
 from abeyance.engine.schemas import check_with_model
 from abeyance.engine.service import ListRuns, StartRun
 from abeyance.engine.turn import Session, Turn
@@ -25,6 +27,7 @@ from abeyance.errors import (
     ConflictError,
     ContentErasedError,
     DefinitionNotFoundError,
+    IdempotencyKeyInFlightError,
     InputInvalidError,
     ResumeNotSupportedError,
     RunAlreadyTerminalError,
@@ -34,7 +37,7 @@ from abeyance.errors import (
 )
 from abeyance.journal.events import DefinitionRef
 from abeyance.journal.run import ENDED, parse_token_id
-from abeyance.projections.run_view import run_view, run_view_of
+from abeyance.projections.run_view import run_view_of
 from abeyance.projections.views import AuditRecord, JournalEntry, Page, RunView
 from abeyance.world import uuid7
 
@@ -87,6 +90,7 @@ class Runs:
         session = Session(desk, key, uuid7(desk.world), definition)
 
         def begin(turn: Turn) -> None:
+            turn.batch.reply = None if command.key is None else command.key.row
             decisions.begin(
                 turn,
                 _ref(definition),
@@ -112,15 +116,7 @@ class Runs:
             if held is None:
                 return await self._wait_elsewhere(run_id, wait_s)
             return await self._rested(run_id, held, wait_s)
-        record = await self._executor.store.read_record(run_id)
-        if record is None:
-            raise RunNotFoundError
-        desk = self._executor.desk
-        try:
-            key = await self._executor.keys.get(record.control.key_id)
-        except ContentErasedError:
-            key = None
-        return run_view(record, codec=desk.codec, vault=desk.vault, key=key, now=desk.world.now())
+        return await stored_view(self._executor, run_id)
 
     async def list(self, query: ListRuns) -> Page[RunView]:
         """See `RunService.list`."""
@@ -129,10 +125,17 @@ class Runs:
         return Page(data=tuple(views), next_cursor=page.next_cursor)
 
     async def resume(
-        self, run_id: UUID, token_id: str, value: bytes, *, wait_s: float = 30.0, actor: str | None = None
+        self,
+        run_id: UUID,
+        token_id: str,
+        value: bytes,
+        *,
+        wait_s: float = 30.0,
+        actor: str | None = None,
+        key: UsedKey | None = None,
     ) -> RunView:
         """See `RunService.resume`."""
-        wait = await self._open_wait(run_id, token_id, by=actor or APP_KEY)
+        wait = await self._open_wait(run_id, token_id, by=actor or APP_KEY, key=key)
         await wait.answer(value)
         held = self._executor.find(run_id)
         if held is None:
@@ -146,19 +149,36 @@ class Runs:
         wait = await self._open_wait(run_id, token_id, by=actor or APP_KEY)
         await wait.check(value)
 
-    async def cancel(self, run_id: UUID, *, actor: str | None = None) -> RunView:
-        """See `RunService.cancel`."""
+    async def cancel(self, run_id: UUID, *, actor: str | None = None, key: UsedKey | None = None) -> RunView:
+        """See `RunService.cancel`. A key's row goes in with nothing but the end."""
         for _ in range(_TRIES):
-            held = self._executor.find(run_id)
+            held = None if key is not None else self._executor.find(run_id)
             try:
                 if held is not None:
                     await held.submit(lambda turn: decisions.cancel(turn, actor))
                     return await self.get(run_id)
-                if await self._executor.cancel_stored(run_id, actor):
+                if await self._executor.cancel_stored(run_id, actor, None if key is None else key.row):
+                    self._executor.hint(run_id)
                     return await self.get(run_id)
+                if key is not None and await key.find() is not None:
+                    raise IdempotencyKeyInFlightError
             except ConflictError:
                 await self._refuse_ended(run_id)
         raise StoreUnavailableError("the run is written to by many at once; cancel it again")
+
+    async def retry(self, run_id: UUID, *, actor: str | None = None, key: UsedKey | None = None) -> RunView:
+        """See `RunService.retry`."""
+        for _ in range(_TRIES):
+            try:
+                await crash_loops.retry(self._executor, run_id, actor, None if key is None else key.row)
+            except ConflictError:
+                if key is not None and await key.find() is not None:
+                    raise IdempotencyKeyInFlightError from None
+                continue
+            self._executor.hint(run_id)
+            await self._executor.tell(run_id)
+            return await self.get(run_id)
+        raise StoreUnavailableError("the run is written to by many at once; retry it again")
 
     async def journal(
         self, run_id: UUID, *, after: int = 0, limit: int = 100, contents: bool = False
@@ -194,9 +214,11 @@ class Runs:
             return (str(error),)
         return ()
 
-    async def _open_wait(self, run_id: UUID, token_id: str, *, by: str) -> Answerable:
+    async def _open_wait(
+        self, run_id: UUID, token_id: str, *, by: str, key: UsedKey | None = None
+    ) -> Answerable:
         try:
-            return await self._acceptor.open_wait(run_id, token_id, by=by)
+            return await self._acceptor.open_wait(run_id, token_id, by=by, key=key)
         except WaitTokenNotFoundError:
             record = await self._executor.store.read_record(run_id)
             if record is None:

@@ -10,6 +10,7 @@ from typing import Protocol
 from uuid import UUID
 
 from abeyance.engine.questions import Question
+from abeyance.engine.replies import UsedKey
 from abeyance.projections.views import AuditRecord, JournalEntry, Page, RunView
 
 
@@ -18,7 +19,8 @@ class StartRun:
     """Start a run of `kind` (`flow` or `script`) `id`, at `version` or whatever version is loaded.
 
     `wait`: return when it ends or suspends, at most after `wait_s` seconds; else at once. `ttl_ms` bounds
-    every wait of the run (default 30 days, at most 365).
+    every wait of the run (default 30 days, at most 365). `key` is the request's idempotency key: its row goes
+    in with the run's first events, and a run that it keeps from being stored is refused.
     """
 
     kind: str
@@ -32,6 +34,7 @@ class StartRun:
     project: str = "default"
     labels: Mapping[str, str] = field(default_factory=dict)
     actor: str | None = None
+    key: UsedKey | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +82,17 @@ class RunService(Protocol):
         """A page of runs, newest first, as the following read model has them."""
 
     async def resume(
-        self, run_id: UUID, token_id: str, value: bytes, *, wait_s: float = 30.0, actor: str | None = None
+        self,
+        run_id: UUID,
+        token_id: str,
+        value: bytes,
+        *,
+        wait_s: float = 30.0,
+        actor: str | None = None,
+        key: UsedKey | None = None,
     ) -> RunView:
         """Answer a wait with the app's key; the run after it, at most `wait_s` seconds later. `actor` is who
-        answered, as the event names them.
+        answered, as the event names them. The row of the request's idempotency `key` goes in with the answer.
 
         Raises `RunNotFoundError`, `WaitTokenNotFoundError`, `WaitTokenClosedError`, `AnswerInvalidError`,
         `ResumeNotSupportedError`.
@@ -93,8 +103,17 @@ class RunService(Protocol):
     ) -> None:
         """Return if `resume` would take the answer now, and take nothing. Raises what `resume` would."""
 
-    async def cancel(self, run_id: UUID, *, actor: str | None = None) -> RunView:
-        """Cancel the run and everything it waits for. Raises `RunAlreadyTerminalError`."""
+    async def cancel(self, run_id: UUID, *, actor: str | None = None, key: UsedKey | None = None) -> RunView:
+        """Cancel the run and everything it waits for; the row of the request's idempotency `key` goes in with
+        that. Raises `RunAlreadyTerminalError`.
+        """
+
+    async def retry(self, run_id: UUID, *, actor: str | None = None, key: UsedKey | None = None) -> RunView:
+        """Let a parked run be gone on with; the run after it. The row of the request's idempotency `key` goes
+        in with the event, if there is one.
+
+        Raises `RunNotFoundError`, `RunAlreadyTerminalError`, `RunNotParkedError`.
+        """
 
     async def journal(
         self, run_id: UUID, *, after: int = 0, limit: int = 100, contents: bool = False

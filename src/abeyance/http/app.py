@@ -14,16 +14,18 @@ from urllib.parse import quote_from_bytes
 import falcon
 from falcon.asgi import App, Request, Response
 
+from abeyance.engine.replies import Replies
 from abeyance.engine.service import RunService
 from abeyance.errors import AbeyanceError
 from abeyance.http.authentication import Authentication
 from abeyance.http.disconnect import watch_body
 from abeyance.http.errors import MethodNotAllowedError, answer_crash, answer_falcon, answer_refusal
+from abeyance.http.idempotency import Idempotency
 from abeyance.http.request_log import CLIENT_GONE, RequestLog, find_header
 from abeyance.http.resources.links import ODD_LINKS, TEMPLATE, LinkGate, OpenGate, WaitTokenLink
 from abeyance.http.resources.process import Health, Metrics, OpenApi, Ready
 from abeyance.http.resources.records import AuditRecords, RunJournal
-from abeyance.http.resources.runs import Cancel, Resume, Run, Runs
+from abeyance.http.resources.runs import Cancel, Resume, Retry, Run, Runs
 from abeyance.http.resources.waiting import WaitingRequests
 from abeyance.world import World
 
@@ -38,7 +40,7 @@ class HttpServices:
 
     `max_waiting`: how many requests may wait for a run at once in this process; `wait_s`: how long each
     may, in seconds. `gate` bounds requests to links. `counters` gives more lines for `/metrics`: a name,
-    with labels if it has any, and its value.
+    with labels if it has any, and its value. `replies` are the idempotency keys; without them, none is kept.
     """
 
     runs: RunService
@@ -48,20 +50,23 @@ class HttpServices:
     wait_s: float = 30.0
     gate: LinkGate = field(default_factory=OpenGate)
     counters: Callable[[], Mapping[str, float]] = _no_counters
+    replies: Replies | None = None
 
 
 def create_app(services: HttpServices) -> App[Request, Response]:
     """The whole API over these services."""
     app = Api(services)
     runs, waiting = services.runs, app.waiting
+    idempotency = Idempotency(services.replies, waiting)
     link = WaitTokenLink(runs, waiting, services.gate)
     app.add_routes(
         {
             TEMPLATE: link,
-            "/v1/runs": Runs(runs, waiting),
+            "/v1/runs": Runs(runs, waiting, idempotency),
             "/v1/runs/{id}": Run(runs, waiting),
-            "/v1/runs/{id}/resume": Resume(runs, waiting),
-            "/v1/runs/{id}/cancel": Cancel(runs, waiting),
+            "/v1/runs/{id}/resume": Resume(runs, waiting, idempotency),
+            "/v1/runs/{id}/cancel": Cancel(runs, idempotency),
+            "/v1/runs/{id}/retry": Retry(runs, idempotency),
             "/v1/runs/{id}/journal": RunJournal(runs),
             "/v1/audit/records": AuditRecords(runs),
             "/v1/openapi.json": OpenApi(),

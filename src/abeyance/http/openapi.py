@@ -22,6 +22,7 @@ from abeyance.http.errors import (
     error_body,
     find_row,
 )
+from abeyance.http.idempotency import HEADER, MAX_KEY_LENGTH, REPLAYED
 from abeyance.http.operations import OPERATIONS, Answer, Operation
 from abeyance.http.schemas import Body, NoBody, Wire
 
@@ -39,8 +40,16 @@ _HEADERS = {
     "Allow": "The methods that the route takes.",
     "WWW-Authenticate": "`Bearer`.",
     "Location": "The run's address.",
+    "Idempotency-Replayed": "`true`: an earlier request with this key did it, and this is its answer.",
 }
 _RETRY_STATUSES = (429, 503)
+_KEY_PARAMETER: Tree = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "description": "Makes the request count once, however often it is sent in 24 hours.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH},
+}
 _LOCATED_STATUSES = (201, 202)
 
 
@@ -81,7 +90,11 @@ def _operation(operation: Operation) -> Tree:
         "operationId": operation.name,
         "summary": operation.summary,
         "description": operation.description,
-        "parameters": [*_path_parameters(operation.path), *_query_parameters(operation.query)],
+        "parameters": [
+            *_path_parameters(operation.path),
+            *_query_parameters(operation.query),
+            *([_KEY_PARAMETER] if operation.idempotent else []),
+        ],
         "responses": _responses(operation),
     }
     if operation.open_to_all:
@@ -110,6 +123,9 @@ def _query_parameters(model: type[Wire] | None) -> list[Tree]:
 
 def _responses(operation: Operation) -> Tree:
     responses: Tree = {str(answer.status): _answer(answer) for answer in operation.answers}
+    if operation.idempotent:
+        for response in responses.values():
+            response["headers"][REPLAYED] = {"$ref": f"#/components/headers/{REPLAYED}"}
     refused: dict[int, list[str]] = {}
     for kind in operation.every_refusal():
         row = find_row(kind)
@@ -119,6 +135,8 @@ def _responses(operation: Operation) -> Tree:
     refused[INTERNAL_STATUS] = [INTERNAL_CODE]
     for status, codes in sorted(refused.items()):
         responses[str(status)] = _refusal(status, codes)
+    if operation.idempotent:
+        responses["409"]["headers"]["Retry-After"] = {"$ref": "#/components/headers/Retry-After"}
     return responses
 
 

@@ -24,7 +24,8 @@ class Answer:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One method of one route. `body` is the model of its body, `any_json` says that it is any JSON value,
-    `strict_query` that a parameter which isn't in `query` is an unknown field.
+    `strict_query` that a parameter which isn't in `query` is an unknown field, `idempotent` that the route
+    takes an `Idempotency-Key`.
 
     `refusals` are those of the route itself; what every route may answer is added by `every_refusal`.
     """
@@ -43,6 +44,7 @@ class Operation:
     strict_query: bool = True
     open_to_all: bool = False
     uses_store: bool = True
+    idempotent: bool = False
 
     def every_refusal(self) -> tuple[type[errors.AbeyanceError], ...]:
         """All that this operation may refuse with, `500` apart."""
@@ -53,6 +55,13 @@ class Operation:
             found.append(errors.BadInputError)
         if self.query and self.strict_query:
             found.append(errors.UnknownFieldError)
+        if self.idempotent:
+            found += [
+                errors.BadInputError,
+                errors.IdempotencyKeyMismatchError,
+                errors.IdempotencyKeyInFlightError,
+                errors.IdempotencyReplayWithheldError,
+            ]
         if not self.open_to_all:
             found += [errors.UnauthenticatedError, errors.PermissionDeniedError]
         if self.uses_store:

@@ -21,6 +21,7 @@ OPERATIONS: tuple[Operation, ...] = (
         method="POST",
         path="/v1/runs",
         name="startRun",
+        idempotent=True,
         summary="Start a run",
         description=(
             "Waits until the run ends or suspends, at most 30 s; with `\"wait\": false`, past that time, "
@@ -62,6 +63,7 @@ OPERATIONS: tuple[Operation, ...] = (
         method="POST",
         path="/v1/runs/{id}/resume",
         name="resumeRun",
+        idempotent=True,
         summary="Answer a wait with the app's key",
         description=(
             "The run resumes in the same request. The answer is the run after it, running, ended or at "
@@ -94,6 +96,7 @@ OPERATIONS: tuple[Operation, ...] = (
         method="POST",
         path="/v1/runs/{id}/cancel",
         name="cancelRun",
+        idempotent=True,
         summary="Cancel a run",
         description="Cancels the run and everything it waits for. Send no body, or `{}`.",
         body=NoBody,
@@ -104,5 +107,27 @@ OPERATIONS: tuple[Operation, ...] = (
             ),
         ),
         refusals=(errors.RunNotFoundError, errors.RunAlreadyTerminalError, errors.UnknownFieldError),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/runs/{id}/retry",
+        name="retryRun",
+        idempotent=True,
+        summary="Try a parked run again",
+        description=(
+            "For a run that waits for `crash-loop`, `code-mismatch` or `history-damaged`: it is gone on with "
+            "by the next process that has its code. Send no body, or `{}`."
+        ),
+        body=NoBody,
+        body_example={},
+        answers=(
+            Answer(status=200, says="The run after it.", model=answers.Run, example=run(samples.RUNNING)),
+        ),
+        refusals=(
+            errors.RunNotFoundError,
+            errors.RunAlreadyTerminalError,
+            errors.RunNotParkedError,
+            errors.UnknownFieldError,
+        ),
     ),
 )  # fmt: skip
