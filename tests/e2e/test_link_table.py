@@ -301,9 +301,9 @@ _TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datna
 def unusable_store(servers: Fleet, request: pytest.FixtureRequest) -> Iterator[None]:
     """Nobody gets into the database; on SQLite nobody can write to it."""
     if servers.store_kind == "sqlite":
-        with closing(
-            sqlite3.connect(servers.folder / "data" / "journal.sqlite3", isolation_level=None)
-        ) as held:
+        file = servers.folder / "data" / "journal.db"
+        assert file.exists()
+        with closing(sqlite3.connect(file, isolation_level=None)) as held:
             held.execute("BEGIN IMMEDIATE")
             yield
             held.rollback()
