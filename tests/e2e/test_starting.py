@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.pages import DOCS, file_of
-from tests.support.project import Project, project
+from tests.support.project import Project, project, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -40,3 +40,18 @@ class TestStarting:
         assert (1, "") == (done.returncode, done.stdout)
         assert line.startswith("error[configuration-error]: ABEYANCE_ORIGIN is not set")
         assert not (operator.folder / ".abeyance").exists()
+
+    @pytest.mark.parametrize("store_kind", ["sqlite"], indirect=True)
+    @pytest.mark.parametrize("command", ["serve", "worker"])
+    def test_a_second_process_on_a_sqlite_store_is_refused_once(
+        self, operator: Project, command: str
+    ) -> None:
+        operator.environment["ABEYANCE_ORIGIN"] = "shop.example.com/runs"
+        operator.serve("abeyance serve").wait_for("serving at")
+        wait_until(lambda: (operator.folder / ".abeyance" / "journal.db").exists(), "the store is open")
+
+        done = operator.shell(f"abeyance {command}", check=False)
+
+        (line,) = done.stderr.splitlines()
+        assert 1 == done.returncode
+        assert "a SQLite store serves one process" in line

@@ -250,6 +250,8 @@ def serve_dev(settings: Settings, *, reload: bool, announce: Announce) -> None:
     _configure_logging(settings, "dev")
     token = settings.api_key if settings.auth else None
     _check_that_nobody_serves(settings)
+    # gunicorn warns of its reloader at each start, which is what this command is for.
+    logging.getLogger("gunicorn.error").addFilter(lambda line: not str(line.msg).startswith("Reloader is on"))
     process = Process(settings.model_copy(update={"workers": 1}), "dev", reload=reload)
     Server(process, ready=lambda url: announce(url, token)).serve()
 
@@ -277,6 +279,7 @@ def serve(settings: Settings) -> None:
     """The API, with `settings.workers` processes."""
     _configure_logging(settings, "serve")
     _check_that_the_log_has_a_name(settings)
+    _check_that_nobody_serves(settings)
     Server(Process(settings, "serve"), ready=lambda url: _log.info("serving at %s", url)).serve()
 
 
@@ -284,4 +287,5 @@ def serve_worker(settings: Settings) -> None:
     """An executing process without the API."""
     _configure_logging(settings, "worker")
     _check_that_the_log_has_a_name(settings)
+    _check_that_nobody_serves(settings)
     Server(Process(settings, "worker"), ready=lambda url: _log.info("worker's health at %s", url)).serve()
