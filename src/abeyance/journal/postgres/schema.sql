@@ -204,3 +204,26 @@ CREATE TABLE log_head (
     one boolean PRIMARY KEY DEFAULT true CHECK (one)
 );
 INSERT INTO log_head (size, note) VALUES (0, '');
+
+-- What was tried at links, per wait token: how often there was each verdict, and the newest attempts. Scratch,
+-- written behind the replies: no link, no body, no address; `client` is a keyed hash.
+CREATE TABLE link_counts (
+    run_id uuid NOT NULL,
+    call_key uuid NOT NULL,
+    ordinal bigint NOT NULL,
+    times bigint NOT NULL,
+    verdict text NOT NULL,
+    PRIMARY KEY (run_id, call_key, ordinal, verdict)
+) WITH (fillfactor = 70);
+
+CREATE TABLE link_attempts (
+    run_id uuid NOT NULL,
+    call_key uuid NOT NULL,
+    ordinal bigint NOT NULL,
+    number bigint NOT NULL,
+    at bigint NOT NULL,
+    size bigint,
+    verdict text NOT NULL,
+    client bytea NOT NULL,
+    PRIMARY KEY (run_id, call_key, ordinal, number)
+);
