@@ -209,7 +209,8 @@ def _log_failure(tool: Tool, code: str, error: BaseException, context: ToolConte
     )
     if _log.isEnabledFor(logging.DEBUG):
         whole = "".join(traceback.format_exception(error))
-        _log.debug("%s", context.redact(whole), extra={"toolId": tool.id})
+        redacted = context.redact(whole).replace(context.idempotency_key, "<idempotency key>")
+        _log.debug("%s", redacted, extra={"toolId": tool.id})
 
 
 def _described(error: BaseException) -> str:

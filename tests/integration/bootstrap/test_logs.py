@@ -75,6 +75,7 @@ class TestRedact:
             ("%2Fv1%2Fwait-tokens%2Fsecret%2Fcomplete", "%2Fv1%2Fwait-tokens%2F:token%2Fcomplete"),
             ("%2Fw%2Fsecret", "%2Fw%2F:token"),
             (r'"\/v1\/wait-tokens\/secret\/complete"', r'"\/v1\/wait-tokens\/:token\/complete"'),
+            (f"<Request: POST 'http://h/w/{TOKEN}'>", "<Request: POST 'http://h/w/:token'>"),
             (f"{{'token': '{TOKEN}'}}", "{'token': ':token'}"),
             (f"b'{TOKEN}'", "b':token'"),
             ("Authorization: Bearer sesame", "Authorization: Bearer …"),
