@@ -6,6 +6,7 @@ checkpoint: two inconsistent heads are never signed. Tiles and checkpoint are wr
 compare-and-swap on the size, so that of two keepers one wins and a kill loses nothing.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -19,7 +20,8 @@ from abeyance.journal.body import leaf_hash
 from abeyance.journal.envelope import EventCodec
 from abeyance.journal.store import JournalStore, KeyStore
 
-BATCH = 2_048
+BATCH = 256
+_SLICE = 32
 
 
 class TileRow(NamedTuple):
@@ -128,7 +130,11 @@ class Log:
         for place, event in enumerate(sealed, start):
             if event.sealed_index != place:
                 raise HistoryDamagedError("a sealed event isn't stored", where=f"record {place}")
-        return [leaf_hash(self._codec.plain(each.event)) for each in sealed]
+        leaves: list[bytes] = []
+        for first in range(0, len(sealed), _SLICE):
+            leaves += [leaf_hash(self._codec.plain(each.event)) for each in sealed[first : first + _SLICE]]
+            await asyncio.sleep(0)  # runs go on meanwhile
+        return leaves
 
     async def _load_edge(self, size: int) -> dict[tuple[int, int], bytes]:
         """The last tile of each level of a tree of this size, cut to it."""

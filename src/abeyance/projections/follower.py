@@ -57,6 +57,11 @@ class Follower:
         self._one_at_a_time = asyncio.Lock()
         self._quiet = False
 
+    @property
+    def leads(self) -> bool:
+        """Whether this process follows for all, as far as it knows."""
+        return asyncio.get_running_loop().time() < self._leads_until
+
     def wake(self) -> None:
         """Say that something was committed here: it is looked at within `busy_s`."""
         self._woken.set()

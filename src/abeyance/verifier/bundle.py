@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from abeyance.verifier.records import parse_json
 from abeyance.verifier.signatures import EVENT_TYPE, decode
@@ -30,14 +30,21 @@ class BundleError(ValueError):
     """The file isn't a bundle, or not one that this program can read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Signed:
-    """A DSSE envelope with its one signature."""
+class Signed(NamedTuple):
+    """A DSSE envelope with its one signature, which is still in base64."""
 
     kind: bytes
     body: bytes
     keyid: str
-    signature: bytes
+    encoded: bytes
+
+    @property
+    def signature(self) -> bytes:
+        """The signature's bytes. Raises `BundleError`."""
+        try:
+            return decode(self.encoded)
+        except ValueError:
+            raise BundleError("a signature isn't base64") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +107,7 @@ def read_envelope(envelope: object, where: str) -> Signed:
 
 def _signed(kind: bytes, payload: bytes, keyid: bytes, signature: bytes) -> Signed:
     try:
-        return Signed(kind, decode(payload.decode()), keyid.decode(), decode(signature.decode()))
+        return Signed(kind, decode(payload), keyid.decode(), signature)
     except ValueError:
         raise BundleError("an envelope isn't base64") from None
 

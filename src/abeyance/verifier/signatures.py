@@ -4,8 +4,9 @@ A key's id is the first 8 bytes of SHA-256 over its SubjectPublicKeyInfo in DER,
 `openssl pkey -pubin -in key.pem -outform DER | sha256sum`.
 """
 
-import base64
+import binascii
 import re
+from functools import lru_cache
 from hashlib import sha256
 
 from cryptography.exceptions import InvalidSignature
@@ -31,18 +32,23 @@ def key_id(public_key: bytes) -> str:
     return sha256(_SPKI + public_key).hexdigest()[:16]
 
 
+@lru_cache(maxsize=64)
+def _loaded(public_key: bytes) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(public_key)
+
+
 def holds(public_key: bytes, signature: bytes, message: bytes) -> bool:
     """Whether the signature is this key's over the message."""
     try:
-        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, message)
+        _loaded(public_key).verify(signature, message)
     except (InvalidSignature, ValueError):
         return False
     return True
 
 
-def decode(text: str) -> bytes:
+def decode(text: str | bytes) -> bytes:
     """Standard base64. Raises `ValueError`."""
-    return base64.b64decode(text, validate=True)
+    return binascii.a2b_base64(text, strict_mode=True)
 
 
 def read_public_key(text: str) -> bytes:
