@@ -189,6 +189,8 @@ class Executor:
         won = await self.append(
             batch.append(seen=stored.control, lease=None, definition=stored.control.definition)
         )
+        if self.testing_only_barrier is not None:
+            await self.testing_only_barrier("stored:cancelled", run_id)
         if won and stored.control.lease_id is not None:
             await self.tell(run_id)
         return won
