@@ -144,9 +144,14 @@ class UnauthenticatedError(RefusedError):
 
 
 class PermissionDeniedError(RefusedError):
-    """The key doesn't allow this."""
+    """The key lacks the grant `grant`, or has it only for something else than `where` says."""
 
     code = "permission-denied"
+
+    def __init__(self, grant: str, where: str = "") -> None:
+        place = f" {where}" if where else ""
+        super().__init__(f"this takes the grant `{grant}`{place}, which the key hasn't")
+        self.grant = grant
 
 
 class AnswerInvalidError(RefusedError):
