@@ -20,6 +20,7 @@ RULES = {
     "end": "something follows the event that ended the run",
     "wait": "an event of a wait token doesn't fit what became of the token before",
     "head": "the run's control row names another newest event",
+    "log": "the log's tiles or its checkpoint don't fit the events",
     "sealed": "the sealed index names an event that isn't stored, or names them out of order",
 }
 

@@ -11,6 +11,7 @@ from uuid import UUID
 from abeyance.audit.findings import Finding
 from abeyance.audit.history import HistoryVerifier
 from abeyance.audit.keys import CertifiedKeys, certified_keys
+from abeyance.audit.live import LogVerifier
 from abeyance.journal.envelope import EventCodec
 from abeyance.journal.events import DEPLOYMENT_STREAM
 from abeyance.journal.store import Control, EventRow, JournalSnapshot
@@ -28,13 +29,16 @@ def _silent(events: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreReport:
-    """What a verification of a store found. `sealed` is the size of the sealed index."""
+    """What a verification of a store found. `sealed` is the size of the sealed index, `signed` that of the
+    newest checkpoint.
+    """
 
     origin: str
     anchored: bool
     streams: int
     events: int
     sealed: int
+    signed: int
     findings: tuple[Finding, ...]
 
     @property
@@ -121,12 +125,16 @@ class _Verification:
         size = await self._snapshot.sealed_size()
         if self._indexed != size:
             await self._find_missing(size)
+        log = LogVerifier(self._snapshot, self._codec, tuple(self._keys.log_keys.values()))
+        await log.verify()
+        self._findings += log.findings
         return StoreReport(
             origin=self._keys.origin,
             anchored=self._keys.anchored,
             streams=self.streams,
             events=self.events,
             sealed=size,
+            signed=log.size,
             findings=tuple(self._findings),
         )
 

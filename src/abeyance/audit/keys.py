@@ -23,14 +23,15 @@ _BY_ROOT = frozenset((LogOpened.topic, KeyAdded.topic))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedKeys:
-    """What the deployment's stream proves. `event_keys` sign events, by kid; `root` is the root key's raw
-    bytes; `anchored` says that it is the one that was given from elsewhere.
+    """What the deployment's stream proves. `event_keys` sign events, by kid, `log_keys` checkpoints; `root`
+    is the root key's raw bytes; `anchored` says that it is the one that was given from elsewhere.
     """
 
     origin: str
     root: bytes | None
     anchored: bool
     event_keys: Mapping[bytes, bytes]
+    log_keys: Mapping[bytes, bytes]
     findings: tuple[Finding, ...]
 
 
@@ -49,17 +50,24 @@ def certified_keys(
     except HistoryDamagedError as error:
         return _none(f"the log can't be opened: {error.reason}", root_public_key)
     root = stated if root_public_key is None else root_public_key
-    keys, findings = _read(deployment_rows, codec, root)
+    keys, log_keys, findings = _read(deployment_rows, codec, root)
     if stated != root:
         findings.insert(0, _log("log-opened names another root key than the one that was given"))
     anchored = root_public_key is not None and stated == root
     return CertifiedKeys(
-        origin=codec.origin, root=root, anchored=anchored, event_keys=keys, findings=tuple(findings)
+        origin=codec.origin,
+        root=root,
+        anchored=anchored,
+        event_keys=keys,
+        log_keys=log_keys,
+        findings=tuple(findings),
     )
 
 
 def _none(problem: str, root: bytes | None) -> CertifiedKeys:
-    return CertifiedKeys(origin="", root=root, anchored=False, event_keys={}, findings=(_log(problem),))
+    return CertifiedKeys(
+        origin="", root=root, anchored=False, event_keys={}, log_keys={}, findings=(_log(problem),)
+    )
 
 
 def _log(problem: str) -> Finding:
@@ -86,21 +94,22 @@ def _decoded(text: str) -> bytes | None:
 
 def _read(
     rows: Sequence[EventRow], codec: EventCodec, root: bytes
-) -> tuple[dict[bytes, bytes], list[Finding]]:
-    """The keys for events, and every finding in the deployment's stream."""
+) -> tuple[dict[bytes, bytes], dict[bytes, bytes], list[Finding]]:
+    """The keys for events and those for checkpoints, and every finding in the deployment's stream."""
     keys: dict[bytes, bytes] = {}
+    log_keys: dict[bytes, bytes] = {}
     by_root = {key_id(root): root}
     history = HistoryVerifier(codec, run=False)
     findings: list[Finding] = []
     for row in rows:
         found = history.take(row, by_root if row.topic in _BY_ROOT else keys)
         if row.topic == KeyAdded.topic and not found:
-            found = _add(keys, row, codec)
+            found = _add({"events": keys, "log": log_keys}, row, codec)
         findings += found
-    return keys, findings
+    return keys, log_keys, findings
 
 
-def _add(keys: dict[bytes, bytes], row: EventRow, codec: EventCodec) -> list[Finding]:
+def _add(keys: Mapping[str, dict[bytes, bytes]], row: EventRow, codec: EventCodec) -> list[Finding]:
     recorded = codec.open(row)
     added = recorded.event
     if not isinstance(added, KeyAdded):
@@ -108,6 +117,5 @@ def _add(keys: dict[bytes, bytes], row: EventRow, codec: EventCodec) -> list[Fin
     key = _decoded(added.key)
     if key is None or key_id(key).hex() != added.kid:
         return [finding(row, recorded.digest, "key", "the key and its id don't belong together")]
-    if added.use == "events":
-        keys[key_id(key)] = key
+    keys[added.use][key_id(key)] = key
     return []

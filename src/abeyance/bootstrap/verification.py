@@ -70,6 +70,7 @@ async def _verify_store(settings: Settings) -> dict[str, Any]:
         "streams": report.streams,
         "events": report.events,
         "sealed": report.sealed,
+        "signed": report.signed,
         "log": report.origin,
         "findings": [{"stream": str(each.stream), **_shown(each)} for each in report.findings],
     }
