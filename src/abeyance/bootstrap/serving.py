@@ -24,9 +24,10 @@ from abeyance.bootstrap.limits import open_link_gate
 from abeyance.bootstrap.logs import GunicornLog, configure_logging
 from abeyance.bootstrap.opening import Engine, open_engine
 from abeyance.bootstrap.tables import log_rows
+from abeyance.console.app import create_app
 from abeyance.engine.host import Barrier
 from abeyance.errors import AbeyanceError, ConfigurationError, StoreUnavailableError
-from abeyance.http.app import HttpServices, create_app, create_worker_app
+from abeyance.http.app import HttpServices, create_worker_app
 from abeyance.http.authentication import AuthenticationOff, DeploymentKey
 from abeyance.journal.sqlite.lock import FolderLock, mounted_filesystem
 from abeyance.settings import Settings
@@ -97,6 +98,7 @@ class Process:
             world=engine.stores.world,
             max_waiting=self.settings.max_waiting,
             replies=engine.replies,
+            audit=engine.audit,
         )
         self._app = create_worker_app(services) if self.role == "worker" else create_app(services)
         self._engine = engine

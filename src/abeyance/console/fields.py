@@ -276,7 +276,7 @@ class _Maker:
 
 
 _COMMON: Final = ("path", "pointer", "label", "hint", "required", "nullable", "schema")
-_ABOUT: Final = ("title", "description", "default")
+_ABOUT: Final = ("title", "description", "default", "examples")
 _TOO_DEEP: Final = frozenset({""})
 _LONG_FORMATS: Final = frozenset({"textarea", "multiline"})
 _KINDS: Final = {

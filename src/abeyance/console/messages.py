@@ -75,7 +75,7 @@ _RULES: Final[Mapping[str, str]] = {
     "enum": "Choose one of those that are offered.",
     "const": "Choose one of those that are offered.",
     "zone": "Choose the time zone.",
-    "pattern": "This hasn't the form that is asked for.",
+    "pattern": "This isn't written as it is asked for.",
     "uniqueItems": "Two lines are the same.",
     "not-json": "This isn't JSON.",
     "too-deep": "This JSON nests too deep.",

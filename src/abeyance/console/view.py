@@ -88,8 +88,7 @@ class FormView:
                 parts.append("Any of: " + ", ".join(option.label for option in field.item.options) + ".")
         if isinstance(field, Json):
             parts.append("Written as JSON.")
-        if isinstance(field, Text) and not field.hint:
-            parts.append(HINTS.get(field.format, ""))
+        parts.append(_example(field) or HINTS.get(str(field.schema.get("format", "")), ""))
         default = field.schema.get("default")
         if default is not None and not self.needed(field) and not isinstance(default, dict | list):
             shown = {True: "Yes", False: "No"}.get(default, default) if isinstance(default, bool) else default
@@ -139,6 +138,12 @@ class FormView:
         if isinstance(field, Text):
             return _KEYBOARDS.get(field.format, Markup(""))
         return Markup("")
+
+
+def _example(field: Field) -> str:
+    examples = field.schema.get("examples")
+    first = examples[0] if isinstance(examples, list) and examples else None
+    return f"For example {first}." if isinstance(first, str | int | float) else ""
 
 
 def _all(field: Field) -> Iterator[Field]:

@@ -37,6 +37,12 @@ class WaitToken:
     id: str
     url: str = field(repr=False)
 
+    @property
+    def page_url(self) -> str:
+        """The same link's page with a form, for a person: the same credential."""
+        server, _, rest = self.url.rpartition("/v1/wait-tokens/")
+        return f"{server}/w/{rest.removesuffix('/complete')}"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PauseAnswer:

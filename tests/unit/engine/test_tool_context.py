@@ -140,3 +140,14 @@ class TestToolContext:
 
         record = vars(caplog.records[0])
         assert ("a.b", "run", 2, 7) == (record["toolId"], record["runId"], record["attempt"], record["van"])
+
+
+class TestPageOfALink:
+    @pytest.mark.parametrize(
+        "server", ["https://flows.example", "https://example.org/some/v1/wait-tokens/path"]
+    )
+    def test_it_is_where_the_link_is_under_the_public_address(self, server: str) -> None:
+        token = WaitToken("pause:1:1", f"{server}/v1/wait-tokens/T-0_k/complete")
+
+        assert f"{server}/w/T-0_k" == token.page_url
+        assert "T-0_k" not in repr(token)
