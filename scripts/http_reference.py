@@ -11,6 +11,7 @@ from typing import Any
 
 from abeyance.http import openapi
 from abeyance.http.errors import INTERNAL_CODE, INTERNAL_STATUS, TABLE
+from abeyance.http.idempotency import HEADER
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "http.md"
 
@@ -40,6 +41,27 @@ The same as OpenAPI 3.1: `GET /v1/openapi.json`.
   is missing has the path that it would have: `{"path": "/pickupAt", "rule": "required"}`.
 - **Fields may be added** to answers; leave aside those that you don't know.
 
+## Idempotency-Key
+
+With the header `Idempotency-Key` a request counts once, however often it is sent in 24 hours: send it again
+with the same key whenever you can't know whether it was taken. How to use it is in
+[start runs from your app](../how-to/start-runs-from-your-app.md#send-a-request-again).
+
+- **The key** is 1 to 255 characters of UTF-8, none of them a control character; a UUID is a good one. In double
+  quotes (RFC 8941) it is the same key. It belongs to the workspace, the key that the request is authorized by,
+  and the request's path. Two different headers, an empty one and a wrong one are `400 bad-input`.
+- **The same request again** is answered byte for byte as the first one was, with `Idempotency-Replayed: true`.
+  Until the first one was answered, and where its answer is over 256 KiB or can't be read any more, the run that
+  came of it is shown as it is now, with the same header; a request that waits for its run waits then too.
+- **Another request with the key** (method, query or body differ; white space and the order of members don't
+  count) is `409 idempotency-key-body-mismatch`.
+- **While the first one is under way** and nothing came of it yet, `409 idempotency-key-in-flight` with
+  `Retry-After`.
+- **A refusal doesn't use the key up**: nothing was taken, and a good request with the same key is taken.
+- **An answer that holds a secret isn't kept**: `409 idempotency-replay-withheld`. So is one whose process died
+  before it could be kept, where no run came of the request; look what came of it before you use a new key.
+- The **links** take no key: the same answer again is accepted in any case.
+
 """
 
 
@@ -67,6 +89,8 @@ def _parameters(parameters: list[dict[str, Any]]) -> Iterator[str]:
         if each["in"] == "query"
     ]
     yield from _table(("query", "type", ""), rows)
+    if any(each["name"] == HEADER for each in parameters):
+        yield f"Takes an [{HEADER}](#idempotency-key).\n\n"
 
 
 def _body(body: dict[str, Any]) -> Iterator[str]:
