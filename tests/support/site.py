@@ -112,7 +112,12 @@ class Site:
         """Start a server on a port of its own; it is ready on return."""
         port = self.ports.pop()
         server = self.project.serve(command, ABEYANCE_PORT=str(port), **variables)
-        wait_until(lambda: answers(f"http://127.0.0.1:{port}/ready"), f"it is ready:\n{server.printed}")
+
+        def is_ready() -> bool:
+            assert server.process.poll() is None, server.printed
+            return answers(f"http://127.0.0.1:{port}/ready")
+
+        wait_until(is_ready, "it is ready")
         return server, port
 
     def serve_breakable(self, **variables: str) -> tuple[Server, int]:

@@ -1,10 +1,9 @@
 """What `abeyance dev` serves while the pack that was just saved can't be loaded.
 
-The reason stands in the terminal; the next save starts a new process. Anonymous shared memory tells a
-forked process whether one before it has started: a first start that fails ends `dev` instead.
+The reason stands in the terminal; the next save starts a new process. A first start that fails ends `dev`
+instead.
 """
 
-import mmap
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -26,17 +25,3 @@ async def broken_app(scope: MutableMapping[str, Any], receive: Any, send: Send) 
     """Answer every request with 503 `pack-not-loaded`."""
     await send({"type": "http.response.start", "status": 503, "headers": _HEADERS})
     await send({"type": "http.response.body", "body": _BODY})
-
-
-class StartedOnce:
-    """Whether any of the processes that were forked since has started."""
-
-    def __init__(self) -> None:
-        self._flag = mmap.mmap(-1, 1)
-
-    def __bool__(self) -> bool:
-        return self._flag[0] == 1
-
-    def remember(self) -> None:
-        """This one has."""
-        self._flag[0] = 1

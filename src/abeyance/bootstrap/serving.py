@@ -18,10 +18,11 @@ from typing import Any, Literal
 
 from gunicorn.app.base import BaseApplication
 
-from abeyance.bootstrap.broken import StartedOnce, broken_app
+from abeyance.bootstrap.broken import broken_app
 from abeyance.bootstrap.identity import NO_ORIGIN
 from abeyance.bootstrap.limits import open_link_gate
 from abeyance.bootstrap.logs import GunicornLog, configure_logging
+from abeyance.bootstrap.once import Once
 from abeyance.bootstrap.opening import Engine, open_engine
 from abeyance.bootstrap.tables import log_rows
 from abeyance.console.app import create_app
@@ -57,7 +58,8 @@ class Process:
     ) -> None:
         self.settings = settings
         self.reload = reload
-        self._started_once = StartedOnce()
+        self._started_once = Once()
+        self._warned = Once()
         self._barrier = testing_only_barrier
         self.role = role
         self.address: tuple[str, int] = (settings.host, settings.port)
@@ -65,7 +67,6 @@ class Process:
         self._engine: Engine | None = None
         self._stack = AsyncExitStack()
         self._app: Any = None
-        self._warned = False
         self._draining: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,13 +112,16 @@ class Process:
         await self._stack.aclose()
 
     def public_url(self) -> str:
-        """What links are made from; without a setting the bound address, with one warning."""
+        """What links are made from; without a setting the bound address, with one warning a server."""
         if self.settings.public_url is not None:
             return self.settings.public_url
+        url = url_of(self.address)
         if not self._warned and self.role == "serve":
-            self._warned = True
-            _log.warning("ABEYANCE_PUBLIC_URL is not set: links have the address that this server binds")
-        return url_of(self.address)
+            self._warned.remember()
+            _log.warning(
+                "ABEYANCE_PUBLIC_URL is not set: links begin with the address that this server binds, %s", url
+            )
+        return url
 
     def _take_signals(self) -> None:
         """Drain on a signal, before the server waits for its connections (docs/adr/0005)."""
