@@ -35,7 +35,7 @@ class WaitingRequests:
 
     async def wait(self, work: Callable[[float], Awaitable[Result]]) -> Result:
         """Do `work`, which takes the seconds that it may wait: 0 if too many wait already."""
-        return await self.finish(self._counted(work))
+        return await self.finish(self.within(work))
 
     async def finish(self, work: Awaitable[Result]) -> Result:
         """Do `work` to its end, even if whoever asked for it is cancelled."""
@@ -48,7 +48,8 @@ class WaitingRequests:
             task.add_done_callback(_note_end)
             raise
 
-    async def _counted(self, work: Callable[[float], Awaitable[Result]]) -> Result:
+    async def within(self, work: Callable[[float], Awaitable[Result]]) -> Result:
+        """As `wait`, for work that is a part of what is finished in any case."""
         if self._waiting >= self._limit:
             return await work(0.0)
         self._waiting += 1
