@@ -83,12 +83,19 @@ class TestPage:
         assert "25 October 2026, 09:05 UTC" in text(result)
         assert "The carrier comes." in text(result)
 
+    @pytest.mark.case("C01")
     @pytest.mark.parametrize("method", ["GET", "HEAD"])
-    def test_to_look_at_it_takes_nothing(self, method: str) -> None:
+    @pytest.mark.parametrize(
+        "query", ["", "output={}", "c=0&v/~b0/pickupId=pk_7", "as=json&v={}", "check=true"]
+    )
+    def test_to_look_at_it_takes_nothing(self, method: str, query: str) -> None:
         """Programs open links to see whether they are harmful."""
         runs = asked()
+        prefetch = {"Purpose": "prefetch", "Content-Type": FORM["Content-Type"]}
 
-        result = client(runs).simulate_request(method, PAGE)
+        result = client(runs).simulate_request(
+            method, PAGE, query_string=query, body=urlencode(FILLED), headers=prefetch
+        )
 
         assert 200 == result.status_code
         assert [("open_link", TOKEN), ("ask", None)] == runs.calls
@@ -114,6 +121,12 @@ class TestPage:
         assert "Set-Cookie" not in result.headers
         assert "<script" not in result.text
         assert [] == re.findall(r"""(?:src|href|action)=["'](?![?#]|data:,)""", result.text)
+
+    def test_a_name_turns_nothing_around_itself(self) -> None:
+        """Bidirectional controls in a name reach no further than the name."""
+        result = client(asked(name="\u202egnp.exe")).simulate_get(PAGE)
+
+        assert "<bdi>\u202egnp.exe</bdi>" in result.text
 
     @pytest.mark.parametrize("state", ["completed", "answered", "timed-out", "cancelled", "unused"])
     def test_a_closed_wait_says_so_and_has_no_form(self, state: str) -> None:
@@ -240,6 +253,24 @@ class TestOrderOfChecks:
         assert status == result.status_code
         assert "answer" not in dict(runs.calls)
 
+    def test_a_refused_flood_is_told_when_to_come_back_and_never_reaches_the_store(self) -> None:
+        runs = asked()
+
+        for result in (post(runs, FILLED, gate=FullGate()), client(runs, gate=FullGate()).simulate_get(PAGE)):
+            assert (429, "7") == (result.status_code, result.headers["Retry-After"])
+            assert "reload this page" in text(result)
+        assert [] == runs.calls
+
+    @pytest.mark.case("C14")
+    def test_a_percent_sign_that_escapes_nothing_is_one(self) -> None:
+        runs = asked()
+
+        post_raw = client(runs).simulate_post(PAGE, body=b"c=1&v/~b1/reason=100%25+or+%zz+%00", headers=FORM)
+
+        assert 200 == post_raw.status_code
+        assert b'{"kind":"declined","reason":"100% or %zz \\u0000"}' == runs.only("answer")
+
+    @pytest.mark.case("C14")
     @pytest.mark.parametrize(
         "body",
         [

@@ -22,8 +22,12 @@ class Shop:
     def __init__(self, project: Project, port: int) -> None:
         self.project = project
         (project.folder / "shipping.py").write_text(file_of(PAGE, "shipping.py"))
-        project.serve("abeyance dev --pack=shipping", ABEYANCE_PORT=str(port))
-        wait_until(lambda: answers(f"http://127.0.0.1:{port}/health"), "the server answers")
+        server = project.serve("abeyance dev --pack=shipping", ABEYANCE_PORT=str(port))
+        ended = server.process.poll
+        wait_until(
+            lambda: answers(f"http://127.0.0.1:{port}/health") or ended() is not None, "the server answers"
+        )
+        assert ended() is None, server.printed
 
     def ask(self) -> tuple[str, str, str]:
         """Start a run; its id, the link and the link's page."""
