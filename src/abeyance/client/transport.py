@@ -7,7 +7,7 @@ seconds. A reply that doesn't come in time isn't asked for again, nor is a refus
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -82,6 +82,27 @@ class Transport:
                 pass
         raise lost
 
+    def text(self, path: str) -> str:
+        """The text that is answered to a GET."""
+        reply = self._request("GET", path)
+        if not reply.is_success:
+            self._value(reply)
+        return reply.text
+
+    def stream(self, path: str, body: bytes) -> Iterator[bytes]:
+        """What is answered to a POST, in pieces as they come. A connection that breaks is an error."""
+        headers = {"Content-Type": "application/json"}
+        try:
+            with self._http.stream("POST", path, content=body, headers=headers) as reply:
+                if not reply.is_success:
+                    reply.read()
+                    self._value(reply)
+                yield from reply.iter_bytes()
+        except httpx.TransportError as error:
+            raise ConnectionFailed(
+                f"the connection to {self.base_url} failed ({type(error).__name__}); what came isn't whole"
+            ) from error
+
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
@@ -95,8 +116,19 @@ class Transport:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[Any, str]:
+        return self._value(self._request(method, path, query=query, body=body, headers=headers))
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
         try:
-            reply = self._http.request(method, path, params=query, content=body, headers=headers)
+            return self._http.request(method, path, params=query, content=body, headers=headers)
         except httpx.ConnectError as error:
             hint = f" (from {self._found_in})" if self._found_in else ""
             raise ConnectionFailed(
@@ -108,7 +140,6 @@ class Transport:
                 "the request may have been taken",
                 perhaps_taken=True,
             ) from error
-        return self._value(reply)
 
     def _value(self, reply: httpx.Response) -> tuple[Any, str]:
         try:

@@ -245,7 +245,7 @@ class TestStoreCommands:
     ) -> None:
         bootstrap.verdict = verdict
 
-        outcome = command("audit", "verify", "run-1")
+        outcome = command("audit", "verify", "019bfb40-0000-7000-8000-000000000001")
 
         assert (code, verdict) == (outcome.code, json.loads(outcome.out)["verdict"])
 

@@ -1,12 +1,13 @@
 """`/v1/audit/log`, `/v1/audit/exports`: the log as C2SP tlog-tiles v0.1.0 serves it, proofs, exports."""
 
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
+from typing import Protocol
 from uuid import UUID
 
 from falcon.asgi import Request, Response
 
 from abeyance.audit.export import Filter
-from abeyance.audit.service import AuditService
 from abeyance.errors import BadInputError, Issue
 from abeyance.http.body import read_json
 from abeyance.http.log_schemas import ExportBody
@@ -17,10 +18,36 @@ BYTES = "application/octet-stream"
 LINES = "application/jsonl"
 
 
+class LogService(Protocol):
+    """What the log answers; see `abeyance.audit.service.AuditService`."""
+
+    async def checkpoint(self) -> str:
+        """The newest checkpoint. Raises `NotFoundError`."""
+
+    async def tile(self, path: str) -> bytes:
+        """A tile. Raises `NotFoundError`."""
+
+    async def proof(self, record: str) -> str:
+        """A record's proof, by index or hash. Raises `NotFoundError`."""
+
+    async def export(self, wanted: Filter, actor: str | None) -> AsyncIterator[bytes]:
+        """A bundle in pieces, once it is recorded that it is handed out."""
+
+
+def log_routes(audit: LogService) -> Mapping[str, object]:
+    """The routes of the log."""
+    return {
+        "/v1/audit/log/checkpoint": LogCheckpoint(audit),
+        "/v1/audit/log/tile/{path:path}": LogTile(audit),
+        "/v1/audit/records/{record}/proof": RecordProof(audit),
+        "/v1/audit/exports": Exports(audit),
+    }
+
+
 class LogCheckpoint:
     """The newest checkpoint."""
 
-    def __init__(self, audit: AuditService) -> None:
+    def __init__(self, audit: LogService) -> None:
         self._audit = audit
 
     async def on_get(self, _: Request, resp: Response) -> None:
@@ -34,7 +61,7 @@ class LogCheckpoint:
 class LogTile:
     """A tile of hashes or of entries."""
 
-    def __init__(self, audit: AuditService) -> None:
+    def __init__(self, audit: LogService) -> None:
         self._audit = audit
 
     async def on_get(self, _: Request, resp: Response, path: str) -> None:
@@ -48,7 +75,7 @@ class LogTile:
 class RecordProof:
     """That one record is in the log."""
 
-    def __init__(self, audit: AuditService) -> None:
+    def __init__(self, audit: LogService) -> None:
         self._audit = audit
 
     async def on_get(self, _: Request, resp: Response, record: str) -> None:
@@ -62,7 +89,7 @@ class RecordProof:
 class Exports:
     """Exports of the log."""
 
-    def __init__(self, audit: AuditService) -> None:
+    def __init__(self, audit: LogService) -> None:
         self._audit = audit
 
     async def on_post(self, req: Request, resp: Response) -> None:

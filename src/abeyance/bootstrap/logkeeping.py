@@ -1,0 +1,72 @@
+"""The log of a process: opened beside the journal, kept while it serves, refused if it is an old copy."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from abeyance.audit.export import Exporter
+from abeyance.audit.keeping import LogKeeper
+from abeyance.audit.log import Log, LogStore
+from abeyance.audit.recording import DeploymentRecorder
+from abeyance.audit.service import AuditService
+from abeyance.bootstrap.reading import Reading
+from abeyance.bootstrap.stores import Stores
+from abeyance.errors import ConfigurationError, VerificationError
+from abeyance.journal.sqlite.store import SQLiteJournalStore
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedLog:
+    """The log, who keeps it, and what may be asked of it."""
+
+    log: Log
+    keeper: LogKeeper
+    service: AuditService
+
+
+def open_log(stores: Stores, reading: Reading) -> OpenedLog:
+    """The log on the journal's database."""
+    journal, desk, signers = stores.journal, stores.desk, stores.signers
+    log = Log(journal, _log_store(stores), stores.keys, desk.codec, signers.log)
+    exporter = Exporter(log, journal, desk.codec, signers.event)
+    recorder = DeploymentRecorder(journal, desk.codec, signers.event, stores.world)
+    service = AuditService(log, exporter, recorder, journal, desk.codec, stores.world)
+    follower = reading.follower
+    return OpenedLog(log, LogKeeper(log, lambda: follower.leads, follower.catch_up), service)
+
+
+def _log_store(stores: Stores) -> LogStore:
+    if isinstance(stores.journal, SQLiteJournalStore):
+        from abeyance.audit.sqlite_log import SQLiteLogStore
+
+        return SQLiteLogStore(stores.journal)
+    from abeyance.audit.postgres_log import PostgresLogStore
+    from abeyance.journal.postgres.store import PostgresJournalStore
+
+    assert isinstance(stores.journal, PostgresJournalStore)
+    return PostgresLogStore(stores.journal)
+
+
+@asynccontextmanager
+async def keeping_log(stores: Stores, reading: Reading) -> AsyncIterator[OpenedLog]:
+    """The log, signed at least every second until this is left, and once more then.
+
+    Raises `ConfigurationError` for a store that is behind the checkpoint that was kept outside of it.
+    """
+    opened = open_log(stores, reading)
+    try:
+        await opened.log.check_kept_head()
+    except VerificationError as error:
+        raise ConfigurationError(
+            f"{error.reason}. Nothing is written to it: put the newest copy of the journal in its place"
+        ) from error
+    task = asyncio.create_task(opened.keeper.run())
+    try:
+        yield opened
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await opened.keeper.finish()
