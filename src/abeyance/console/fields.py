@@ -17,7 +17,13 @@ Schema = Mapping[str, Any]
 
 LONG_TEXT = 200
 """A text that may have more characters than this gets an area."""
+MOST_FIELDS = 1_000
+"""More are no form for a person. Definitions that use one another multiply."""
 _DEEPEST = 8
+
+
+class _TooManyError(Exception):
+    """The form has more fields than `MOST_FIELDS`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +118,11 @@ class Either(Field):
 
 
 def form_of(schema: Schema) -> Field:
-    """The form for an answer that `schema` describes."""
-    return _Maker(schema).make(schema, _Place("", "", "Answer"), frozenset())
+    """The form for an answer that `schema` describes; one for JSON if it would have too many fields."""
+    try:
+        return _Maker(schema).make(schema, _Place("", "", "Answer"), frozenset())
+    except _TooManyError:
+        return json_form_of(schema)
 
 
 def json_form_of(schema: Schema) -> Json:
@@ -155,8 +164,12 @@ _NUMERIC: Final = frozenset({"number", "integer"})
 class _Maker:
     def __init__(self, root: Schema) -> None:
         self._definitions: Mapping[str, Any] = root.get("$defs", {})
+        self._made = 0
 
     def make(self, schema: Schema, place: _Place, seen: frozenset[str]) -> Field:
+        self._made += 1
+        if self._made > MOST_FIELDS:
+            raise _TooManyError
         resolved, seen = self._resolve(schema, seen)
         branches, nullable = self._branches(resolved)
         common: dict[str, Any] = {

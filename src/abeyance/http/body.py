@@ -10,9 +10,10 @@ ends too early or isn't JSON. Zero bytes are `{}`, whatever their type; white sp
 
 import asyncio
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
 from falcon.asgi import Request
@@ -22,6 +23,9 @@ from abeyance.http.disconnect import IncompleteBodyError, watched_body
 from abeyance.journal.canonical import canonicalise
 
 MAX_BODY_BYTES: Final = 1_048_576
+
+Given = TypeVar("Given")
+Result = TypeVar("Result")
 
 # Parsing 64 KiB takes 3 to 7 ms. Larger bodies share two threads, so that they can't hold up small answers.
 _LARGE_BODY_BYTES: Final = 65_536
@@ -41,9 +45,7 @@ async def read_json(request: Request, *, limit: int = MAX_BODY_BYTES) -> bytes:
     raw = await _read(request, headers, limit, None if is_json else UnsupportedMediaTypeError())
     if not raw:
         return b"{}"
-    if len(raw) <= _LARGE_BODY_BYTES:
-        return canonicalise(raw)
-    return await asyncio.get_running_loop().run_in_executor(_LARGE_BODIES, canonicalise, raw)
+    return await work_on(len(raw), canonicalise, raw)
 
 
 async def read_bytes(request: Request, *, limit: int = MAX_BODY_BYTES) -> bytes:
@@ -61,9 +63,16 @@ async def read_form(request: Request, *, limit: int = MAX_BODY_BYTES) -> dict[st
     is_form = b"content-encoding" not in headers and _is_form(headers.get(b"content-type", ()))
     refusal = UnsupportedMediaTypeError("send the form as application/x-www-form-urlencoded in UTF-8")
     raw = await _read(request, headers, limit, None if is_form else refusal)
-    if len(raw) <= _LARGE_BODY_BYTES:
-        return _fields(raw)
-    return await asyncio.get_running_loop().run_in_executor(_LARGE_BODIES, _fields, raw)
+    return await work_on(len(raw), _fields, raw)
+
+
+async def work_on(size: int, work: Callable[[Given], Result], given: Given) -> Result:
+    """Return `work(given)`, which comes of a body of `size` bytes: a large one's is done apart from the
+    loop.
+    """
+    if size <= _LARGE_BODY_BYTES:
+        return work(given)
+    return await asyncio.get_running_loop().run_in_executor(_LARGE_BODIES, work, given)
 
 
 def _fields(raw: bytes) -> dict[str, str]:

@@ -111,6 +111,16 @@ class TestFieldOfAType:
         assert isinstance(short, fields.Text)
         assert (True, False) == (long.long, short.long)
 
+    def test_what_multiplies_into_too_many_fields_is_json(self) -> None:
+        """Ten levels of definitions that use the next one four times: a million fields."""
+        levels = {
+            f"L{n}": {"type": "object", "properties": {c: {"$ref": f"#/$defs/L{n + 1}"} for c in "abcd"}}
+            for n in range(7)
+        }
+        schema = {"$ref": "#/$defs/L0", "$defs": levels | {"L7": {"type": "string"}}}
+
+        assert "json" == form_of(schema).kind
+
 
 class TestWords:
     @pytest.mark.parametrize(
