@@ -142,7 +142,7 @@ def _responses(operation: Operation) -> Tree:
 
 def _answer(answer: Answer) -> Tree:
     if answer.model is None:
-        content: Tree = {"text/plain": {"schema": {"type": "string"}, "example": answer.example.decode()}}
+        content: Tree = {answer.media: {"schema": {"type": "string"}, "example": answer.example.decode()}}
     else:
         schema = _ref(answer.model)
         if answer.instead is not None:

@@ -10,7 +10,7 @@ from abeyance.http.schemas import Body, Wire
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What is answered when nothing is refused. `example` is JSON, or text if there is no `model`. `instead`
-    is another shape that the answer may have.
+    is another shape that the answer may have. `media` is its media type where it is no JSON.
     """
 
     status: int
@@ -19,6 +19,7 @@ class Answer:
     example: bytes
     title: str = "example"
     instead: type[Wire] | None = None
+    media: str = "text/plain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
