@@ -2,7 +2,7 @@
 # Installs what the system tests need beyond pip, where this may be done, and names what is still missing.
 set -uo pipefail
 missing=()
-for program in pgbouncer chromium; do
+for program in pgbouncer chromium jq openssl; do
   command -v "$program" >/dev/null || [ -x "/usr/sbin/$program" ] || missing+=("$program")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
