@@ -48,7 +48,8 @@ def due_of(status: str, lease: Lease | None, *, now: int, deadline: int) -> int 
 
 class Batch:
     """Events for the stream of one run, after `state` (`None`: it begins). `reply` goes in with them: the
-    idempotency key of the request that they are the effect of.
+    idempotency key of the request that they are the effect of. `if_active`: they are stored only while the run's
+    tenant is active.
     """
 
     def __init__(self, desk: Desk, key: RunKey, run_id: UUID, state: RunState | None) -> None:
@@ -63,6 +64,7 @@ class Batch:
         self._links: list[LinkRow] = []
         self._dead_links: list[bytes] = []
         self.reply: ReplyRow | None = None
+        self.if_active = False
         self.now = desk.world.now()
 
     @property
@@ -151,4 +153,5 @@ class Batch:
             links=tuple(self._links),
             dead_links=tuple(self._dead_links),
             reply=self.reply,
+            if_active=self.if_active,
         )

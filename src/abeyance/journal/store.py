@@ -113,7 +113,7 @@ class Append:
 
     A new run loses unless its tenant is active (`StoredWait.tenant`). A `reply` whose scope is kept already
     makes the append lose, whatever it is. The links with `dead_links` as digests are gone afterwards: who has
-    one of them has an unknown link.
+    one of them has an unknown link. `if_active`: it loses, as a new run does, unless its tenant is active.
     """
 
     expected_version: int
@@ -125,6 +125,7 @@ class Append:
     links: tuple[LinkRow, ...] = ()
     dead_links: tuple[bytes, ...] = ()
     reply: ReplyRow | None = None
+    if_active: bool = False
 
     @property
     def run_id(self) -> UUID:

@@ -19,7 +19,11 @@ _LINK = ("bigint[]", "bytea[]", "bigint[]")
 _DEAD_LINK = ("bigint[]", "bytea[]")
 _REPLY = ("bigint[]", "bytea[]", "bytea[]", "bigint[]", "bigint[]")
 
-APPEND = value_of("journal_append", *_CONTROL, *_EXPECTED, *_EVENT, *_WAIT, *_LINK, *_DEAD_LINK, *_REPLY)
+_ACTIVE = ("bigint[]",)
+
+APPEND = value_of(
+    "journal_append", *_CONTROL, *_EXPECTED, *_EVENT, *_WAIT, *_LINK, *_DEAD_LINK, *_REPLY, *_ACTIVE
+)
 
 
 def columns(appends: Sequence[Append]) -> list[Any]:
@@ -39,6 +43,7 @@ def columns(appends: Sequence[Append]) -> list[Any]:
     values += _turn(
         len(_REPLY), [(item, *append.reply) for item, append in numbered if append.reply is not None]
     )
+    values.append([item for item, append in numbered if append.if_active])
     return values
 
 

@@ -28,7 +28,7 @@ $$;
 -- one order by everybody, so batches can't deadlock. Each statement below sees what was committed before the
 -- locks were granted.
 --
--- A run of a tenant that isn't active is never begun. An idempotency key that is kept already makes its append
+-- A run of a tenant that isn't active is never begun, and takes nothing that `active_items` names. An idempotency key that is kept already makes its append
 -- lose; one that goes in with an append that then loses is taken out again.
 CREATE FUNCTION journal_append(
     run_ids uuid[], versions bigint[], heads bytea[], statuses text[], dues bigint[], lease_ids uuid[],
@@ -40,7 +40,8 @@ CREATE FUNCTION journal_append(
     pauseds bigint[], answers bigint[], wait_dues bigint[], closeds bigint[],
     link_items bigint[], digests bytea[], link_openeds bigint[],
     dead_items bigint[], dead_digests bytea[],
-    reply_items bigint[], scopes bytea[], requests bytea[], reply_createds bigint[], reply_expireses bigint[]
+    reply_items bigint[], scopes bytea[], requests bytea[], reply_createds bigint[], reply_expireses bigint[],
+    active_items bigint[]
 ) RETURNS bigint[] LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -73,7 +74,8 @@ BEGIN
         ) THEN
             CONTINUE;
         END IF;
-        IF expected_versions[number] = 0 AND tenant_state(workspaces[number], projects[number]) <> 'active' THEN
+        IF (expected_versions[number] = 0 OR number = ANY (active_items))
+           AND tenant_state(workspaces[number], projects[number]) <> 'active' THEN
             CONTINUE;
         END IF;
         asked := array_position(reply_items, number::bigint);
@@ -658,4 +660,72 @@ CREATE FUNCTION link_attempts_erase(erased uuid[]) RETURNS void LANGUAGE plpgsql
 BEGIN
     DELETE FROM link_attempts WHERE run_id = ANY (erased);
     DELETE FROM link_counts WHERE run_id = ANY (erased);
+END $$;
+
+-- A new API key and its event, if the stream ends at `expected_version`.
+CREATE FUNCTION api_key_create(
+    stream uuid, expected_version bigint, versions bigint[], topics text[], states bytea[],
+    id text, digest bytea, name text, workspace text, project text, grants text[], all_executes boolean,
+    executes text[], created bigint, expires bigint, actor text
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT journal_append_stream(stream, expected_version, versions, topics, states) THEN
+        RETURN false;
+    END IF;
+    INSERT INTO api_keys (digest, id, name, workspace, project, grants, executes, created, expires, actor)
+    VALUES (digest, id, name, workspace, project, grants, CASE WHEN all_executes THEN NULL ELSE executes END,
+            created, expires, actor);
+    RETURN true;
+END $$;
+
+-- The end of an API key and its event, if the stream ends at `expected_version`.
+CREATE FUNCTION api_key_revoke(
+    stream uuid, expected_version bigint, versions bigint[], topics text[], states bytea[],
+    key_id text, revoked_at bigint
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT journal_append_stream(stream, expected_version, versions, topics, states) THEN
+        RETURN false;
+    END IF;
+    UPDATE api_keys SET revoked = revoked_at WHERE id = key_id AND revoked IS NULL;
+    RETURN true;
+END $$;
+
+-- Change the state of a workspace (`asked_project` is empty) or project and append the events that say so to the
+-- workspace's stream, if the stream and the state are still as they were seen; whether it did. `seen` is NULL
+-- where there was no row. `sweeping`: its runs are to be cancelled from now on; else what is left of that is gone.
+CREATE FUNCTION tenant_change(
+    asked_workspace text, asked_project text, seen text, new_state text, moment bigint, sweeping boolean,
+    stream uuid, expected_version bigint, versions bigint[], topics text[], states bytea[]
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM journal_lock(stream);
+    IF expected_version <> coalesce(
+        (SELECT max(originator_version) FROM journal_events WHERE originator_id = stream), 0
+    ) THEN
+        RETURN false;
+    END IF;
+    IF asked_project = '' AND seen IS NULL THEN
+        INSERT INTO workspaces VALUES (asked_workspace, new_state, moment, moment) ON CONFLICT DO NOTHING;
+    ELSIF asked_project = '' THEN
+        UPDATE workspaces SET state = new_state, updated = moment
+        WHERE workspace = asked_workspace AND state = seen;
+    ELSIF seen IS NULL THEN
+        INSERT INTO projects VALUES (asked_workspace, asked_project, new_state, moment, moment)
+        ON CONFLICT DO NOTHING;
+    ELSE
+        UPDATE projects SET state = new_state, updated = moment
+        WHERE workspace = asked_workspace AND project = asked_project AND state = seen;
+    END IF;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF sweeping THEN
+        INSERT INTO sweeps VALUES (asked_workspace, asked_project, moment, moment, NULL)
+        ON CONFLICT (workspace, project) DO UPDATE SET
+            started = excluded.started, due = excluded.due, passed = NULL;
+    ELSIF new_state = 'active' THEN
+        DELETE FROM sweeps WHERE workspace = asked_workspace AND project = asked_project;
+    END IF;
+    RETURN journal_append_stream(stream, expected_version, versions, topics, states);
 END $$;

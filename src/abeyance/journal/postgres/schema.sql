@@ -227,3 +227,32 @@ CREATE TABLE link_attempts (
     client bytea NOT NULL,
     PRIMARY KEY (run_id, call_key, ordinal, number)
 );
+
+-- API keys. `digest` is SHA-256 of the key's text, 32 random bytes in it, which is stored nowhere. A row is changed
+-- with the event of its workspace's stream that says so.
+CREATE TABLE api_keys (
+    digest bytea NOT NULL,
+    id text NOT NULL,
+    name text NOT NULL,
+    workspace text NOT NULL,
+    project text,
+    grants text[] NOT NULL,
+    executes text[],
+    created bigint NOT NULL,
+    expires bigint,
+    revoked bigint,
+    actor text,
+    PRIMARY KEY (digest)
+);
+CREATE UNIQUE INDEX api_keys_id ON api_keys (workspace, id);
+
+-- Tenants whose runs are being cancelled; `project` is empty for a whole workspace. Whoever moves `due` on holds the
+-- work until then. `passed`: when a search for unfinished runs first found none.
+CREATE TABLE sweeps (
+    workspace text NOT NULL,
+    project text NOT NULL,
+    started bigint NOT NULL,
+    due bigint NOT NULL,
+    passed bigint,
+    PRIMARY KEY (workspace, project)
+);

@@ -109,7 +109,7 @@ def _attempt(cursor: sqlite3.Cursor, append: Append) -> list[int] | None:
 def _may_win(cursor: sqlite3.Cursor, append: Append) -> bool:
     if any(_is_closed(cursor, wait) for wait in append.waits):
         return False
-    if append.expected_version == 0 and not _is_active(cursor, append.control):
+    if (append.expected_version == 0 or append.if_active) and not _is_active(cursor, append.control):
         return False
     return append.reply is None or _put_reply(cursor, append.reply, append.run_id)
 
