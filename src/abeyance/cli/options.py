@@ -17,11 +17,23 @@ Url = Annotated[
         "--url", metavar="URL", help="The server. Default: ABEYANCE_API_URL, or the `abeyance dev` that runs."
     ),
 ]
+
+
+def _checked_key(key: str | None) -> str | None:
+    from abeyance.client.transport import check_key
+
+    try:
+        return None if key is None else check_key(key)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--idempotency-key") from None
+
+
 Key = Annotated[
     str | None,
     typer.Option(
         "--idempotency-key",
         metavar="KEY",
+        callback=_checked_key,
         help="Makes this count once, however often it is sent with the same key in 24 hours.",
     ),
 ]

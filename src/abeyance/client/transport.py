@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from unicodedata import category
 from urllib.parse import urlsplit
 
 import httpx
@@ -26,6 +27,7 @@ from abeyance.world import SystemWorld
 
 CONNECT_S = 5.0
 PAUSES_S = (0.2, 0.8, 3.0)
+MAX_KEY_LENGTH = 255
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -62,9 +64,9 @@ class Transport:
         """The reply's value, and its JSON text; sent again under the same key if the reply is lost."""
         if idempotency_key is None:
             idempotency_key = SystemWorld().random_bytes(16).hex()
-        headers = {"Idempotency-Key": idempotency_key}
+        headers = {b"Idempotency-Key": check_key(idempotency_key).encode()}
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers[b"Content-Type"] = b"application/json"
         try:
             return self._send(method, path, body=body, headers=headers)
         except ConnectionFailed as error:
@@ -114,7 +116,7 @@ class Transport:
         *,
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[bytes, bytes] | None = None,
     ) -> tuple[Any, str]:
         return self._value(self._request(method, path, query=query, body=body, headers=headers))
 
@@ -125,7 +127,7 @@ class Transport:
         *,
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[bytes, bytes] | None = None,
     ) -> httpx.Response:
         try:
             return self._http.request(method, path, params=query, content=body, headers=headers)
@@ -166,6 +168,15 @@ def _refusal(reply: httpx.Response, value: object) -> Refusal:
         request_id=error.get("requestId"),
         retry_after_s=int(seconds) if seconds.isascii() and seconds.isdigit() else None,
     )
+
+
+def check_key(key: str) -> str:
+    """The idempotency key, if it can be sent as one. Raises `ValueError`."""
+    if not 1 <= len(key) <= MAX_KEY_LENGTH or key != key.strip() or any(category(c) == "Cc" for c in key):
+        raise ValueError(
+            f"an idempotency key is 1 to {MAX_KEY_LENGTH} characters, no control characters, no space around"
+        )
+    return key
 
 
 def _is_late(error: ConnectionFailed) -> bool:

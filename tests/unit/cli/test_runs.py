@@ -275,3 +275,20 @@ class TestJournal:
             ["2", "2026-10-24", "17:30:12.481Z", "call-paused", "pickup", '{"n":1.5}'],
         ] == lines
         assert "--after=2" in outcome.err
+
+
+class TestIdempotencyKey:
+    @pytest.mark.parametrize("verb", ["cancel", "retry"])
+    def test_it_is_sent(self, api: FakeApi, command: Command, verb: str) -> None:
+        api.answer(f"POST {RUN}/{verb}", a_run())
+
+        command("runs", verb, RUN_ID, "--idempotency-key=k-1")
+
+        assert ["k-1"] == [request.headers["idempotency-key"] for request in api.sent]
+
+    @pytest.mark.parametrize("key", ["", " ", "x" * 256])
+    def test_what_is_no_key_is_a_mistake_of_usage(self, api: FakeApi, command: Command, key: str) -> None:
+        outcome = command("runs", "cancel", RUN_ID, f"--idempotency-key={key}")
+
+        assert (2, []) == (outcome.code, api.asked)
+        assert "--idempotency-key" in outcome.err
