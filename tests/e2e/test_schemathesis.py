@@ -34,6 +34,7 @@ class Deployment:
     url: str
     folder: Path
     run_id: str
+    wait: str
     token: str
     client: Project
 
@@ -66,7 +67,8 @@ def deployment(
             made.shell("""abeyance runs start --flow=shop.ship-order --input='{"orderId":"ord_1"}'""").stdout
         )
         link = json.loads((tmp_path / "carrier.jsonl").read_text())["callbackUrl"]
-        yield Deployment(url, made.folder, run["id"], link.split("/")[-2], made)
+        (wait,) = run["waitingFor"]["tokens"]
+        yield Deployment(url, made.folder, run["id"], wait["tokenId"], link.split("/")[-2], made)
 
 
 def requests(deployment: Deployment, *, seed: int, parameters: dict[str, str]) -> None:
@@ -87,12 +89,16 @@ def requests(deployment: Deployment, *, seed: int, parameters: dict[str, str]) -
 @pytest.mark.skipif(not COMMAND.exists(), reason=f"{COMMAND} is not there; `make test` installs it")
 class TestDocumentedApi:
     def test_no_request_gets_a_5xx_or_an_undocumented_answer(self, deployment: Deployment, seed: int) -> None:
-        """Once with any ids, once at a run and a link that are there."""
+        """Once with any ids, once at a run, a wait and a link that are there."""
         requests(deployment, seed=seed, parameters={})
         requests(
             deployment,
             seed=seed,
-            parameters={"path.id": deployment.run_id, "path.token": deployment.token},
+            parameters={
+                "path.id": deployment.run_id,
+                "path.wait": deployment.wait,
+                "path.token": deployment.token,
+            },
         )
 
         get = deployment.client.shell(f"abeyance runs get {deployment.run_id}")

@@ -221,6 +221,21 @@ class TestKeys:
         file.unlink()
         assert "the key store has nothing; restore" in wrongs(await look(local.settings()))["key store"]
 
+    async def test_a_journal_that_is_an_old_copy_is_told(self, place: Place) -> None:
+        """The log's checkpoint that was kept with the keys says that there was more."""
+        await place.start_a_run()
+        settings = place.settings()
+        if settings.database_url is not None:
+            with psycopg.connect(settings.database_url) as server:
+                server.execute("UPDATE abeyance_keys.kept_checkpoint SET size = size + 100")
+        else:
+            assert settings.keys_file is not None
+            with sqlite3.connect(settings.keys_file) as connection:
+                connection.execute("UPDATE kept_checkpoint SET size = size + 100")
+            connection.close()
+
+        assert "the journal is an old copy" in wrongs(await look(settings))["key store"]
+
 
 class TestMachine:
     async def test_a_clock_behind_what_is_stored_is_wrong(

@@ -63,7 +63,7 @@ def _server(state: ServerState) -> Iterator[Line]:
     if state.connections < 3 * state.spare:
         yield note(
             "store",
-            f"{state.spare} of {state.connections} connections are free; a process takes up to 13",
+            f"{state.spare} of {state.connections} connections are free; a process takes up to 15",
             "raise max_connections, or run fewer processes",
         )
 

@@ -4,7 +4,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from abeyance.bootstrap.doctor.probes import has_run_key, wrapped_epochs
+from abeyance.bootstrap.doctor.probes import has_run_key, log_sizes, wrapped_epochs
 from abeyance.bootstrap.doctor.report import Line, note, ok, unseen, wrong
 from abeyance.bootstrap.doctor.subject import Subject
 from abeyance.bootstrap.identity import check_keys as check_identity
@@ -60,6 +60,10 @@ def check_key_store(subject: Subject) -> Iterator[Line]:
         return
     _open_epochs(subject)
     yield ok("key store", "the master key opens it")
+    there, kept = log_sizes(subject.settings)
+    if kept > there:
+        says = f"the log has {there} records, a checkpoint over {kept} was kept: the journal is an old copy"
+        yield wrong("key store", says, "put the newest copy of the journal in its place")
     if subject.newest is None or subject.newest.erased:
         return
     if has_run_key(subject.settings, subject.newest.key_id):

@@ -14,6 +14,8 @@ SELECT current_setting('server_version_num')::int, current_setting('server_versi
     current_setting('max_connections')::int
         - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int
 """
+_HEAD = "SELECT coalesce(max(size), 0) FROM log_head"
+_KEPT = "SELECT coalesce(max(size), 0) FROM kept_checkpoint"
 _EPOCHS = "SELECT epoch, wrapped FROM abeyance_keys.epochs"
 
 
@@ -81,3 +83,32 @@ def has_run_key(settings: Settings, key_id: int) -> bool:
             return found is not None
     with peek_postgres(settings.keys_url or settings.database_url or "") as server:
         return server.execute("SELECT 1 FROM abeyance_keys.get_keys(%s)", ([key_id],)).fetchone() is not None
+
+
+def log_sizes(settings: Settings) -> tuple[int, int]:
+    """How many records the log has, and over how many a checkpoint was kept in the key store."""
+    return _journal_size(settings), _kept_size(settings)
+
+
+def _journal_size(settings: Settings) -> int:
+    file = settings.journal_file
+    if file is not None:
+        with peek_sqlite(file) as connection:
+            return int(connection.execute(_HEAD).fetchone()[0]) if has_table(connection, "log_head") else 0
+    with peek_postgres(settings.database_url or "") as server:
+        there = server.execute("SELECT to_regclass('log_head') IS NOT NULL").fetchone()
+        row = server.execute(_HEAD).fetchone() if there == (True,) else None
+        return int(row[0]) if row else 0
+
+
+def _kept_size(settings: Settings) -> int:
+    file = settings.keys_file
+    if file is not None:
+        with peek_sqlite(file) as connection:
+            there = has_table(connection, "kept_checkpoint")
+            return int(connection.execute(_KEPT).fetchone()[0]) if there else 0
+    with peek_postgres(settings.keys_url or settings.database_url or "") as server:
+        found = server.execute("SELECT to_regclass('abeyance_keys.kept_checkpoint') IS NOT NULL").fetchone()
+        text = _KEPT.replace("FROM ", "FROM abeyance_keys.")
+        row = server.execute(text.encode()).fetchone() if found == (True,) else None
+        return int(row[0]) if row else 0
