@@ -6,6 +6,7 @@ but asks for a right that they lack, is `PermissionDeniedError`, which names the
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from abeyance.errors import PermissionDeniedError
@@ -32,7 +33,7 @@ class Caller:
 
     `project` is the one project that they are bound to, `None` for all of the workspace. `executes` are the
     ids of the definitions that `execute` covers, `None` for all. `everywhere`: the caller is the deployment's
-    own, who looks after all workspaces and works in `workspace` right now.
+    own, who looks after all workspaces and works in `workspace` right now. `expires` is when their key does.
     """
 
     actor: str | None
@@ -41,6 +42,7 @@ class Caller:
     grants: frozenset[str] = ALL_GRANTS
     executes: frozenset[str] | None = None
     everywhere: bool = False
+    expires: datetime | None = None
 
     def sees(self, workspace: str, project: str | None = None) -> bool:
         """Whether what belongs to this workspace (and project) is there for them. What belongs to no project

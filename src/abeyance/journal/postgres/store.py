@@ -15,7 +15,7 @@ from uuid import UUID
 
 from psycopg.errors import UniqueViolation
 
-from abeyance.errors import StoreUnavailableError, VerificationError
+from abeyance.errors import PerhapsStoredError, StoreUnavailableError, VerificationError
 from abeyance.journal.postgres import lookup, reading, sealing
 from abeyance.journal.postgres.appending import APPEND, columns
 from abeyance.journal.postgres.clock import DatabaseClock
@@ -121,12 +121,15 @@ class PostgresJournalStore:
 
     async def _look_up(self, appends: Sequence[Append], lost: ConnectionLostError) -> list[bool]:
         """Which of them landed. A batch is one transaction: if any did, the others lost the comparison."""
-        landed = [await self._has_landed(append.events[0], lost) for append in appends]
+        landed = [await self.has_landed(append.events[0], lost) for append in appends]
         if any(landed):
             return landed
         raise StoreUnavailableError("the connection to the database was lost, nothing was written") from lost
 
-    async def _has_landed(self, event: EventRow, lost: ConnectionLostError) -> bool:
+    async def has_landed(self, event: EventRow, lost: ConnectionLostError) -> bool:
+        """Whether an event that was sent on a lost connection is stored. Raises `StoreUnavailableError` if
+        nobody can say.
+        """
         for pause in LOOKUP_PAUSES_S:
             await asyncio.sleep(pause)
             try:
@@ -134,7 +137,7 @@ class PostgresJournalStore:
             except StoreUnavailableError:
                 continue
             return bool(landed)
-        raise StoreUnavailableError(
+        raise PerhapsStoredError(
             "the connection to the database was lost and can't be made again: what was sent may be stored"
         ) from lost
 
@@ -175,7 +178,7 @@ class PostgresJournalStore:
         except UniqueViolation:
             return False
         except ConnectionLostError as lost:
-            if await self._has_landed(events[0], lost):
+            if await self.has_landed(events[0], lost):
                 return True
             raise StoreUnavailableError(
                 "the connection to the database was lost, nothing was written"

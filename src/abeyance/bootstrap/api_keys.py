@@ -1,0 +1,33 @@
+"""The API keys of this process's deployment, and who is let in."""
+
+from abeyance.bootstrap.stores import Stores
+from abeyance.engine.api_keys import ApiKeys
+from abeyance.http.authentication import Authentication, AuthenticationOff, DeploymentKey, Keys
+from abeyance.journal.api_keys import ApiKeyStore
+from abeyance.journal.sqlite.api_keys import SQLiteApiKeys
+from abeyance.journal.sqlite.store import SQLiteJournalStore
+from abeyance.journal.store import JournalStore
+from abeyance.settings import Settings
+
+
+def open_api_keys(stores: Stores) -> ApiKeys:
+    """The keys in the deployment's journal."""
+    return ApiKeys(_rows_of(stores.journal), stores.journal, stores.desk)
+
+
+def authentication(settings: Settings, keys: ApiKeys) -> Authentication:
+    """Who is let in, as the settings say."""
+    if not settings.auth:
+        return AuthenticationOff(keys)
+    deployment = None if settings.api_key is None else DeploymentKey(settings.api_key, keys)
+    return Keys(deployment, keys)
+
+
+def _rows_of(journal: JournalStore) -> ApiKeyStore:
+    if isinstance(journal, SQLiteJournalStore):
+        return SQLiteApiKeys(journal)
+    from abeyance.journal.postgres.api_keys import PostgresApiKeys
+    from abeyance.journal.postgres.store import PostgresJournalStore
+
+    assert isinstance(journal, PostgresJournalStore)
+    return PostgresApiKeys(journal)
