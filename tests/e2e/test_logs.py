@@ -9,7 +9,7 @@ import pytest
 
 from scripts.temporary_postgres import TemporaryPostgres
 from tests.support.project import Project, Server, project, wait_until
-from tests.support.raw_http import request
+from tests.support.raw_http import RawConnection, request
 from tests.support.site import ANSWER_CANARY, API_KEY, JSON, KEY_CANARY, Site, post, send
 
 pytestmark = pytest.mark.slow
@@ -64,6 +64,7 @@ def drive(site: Site, port: int) -> dict[int, int]:
         (413, path, [JSON], ANSWER_CANARY.encode() * 60_000),
         (415, path, [("Content-Type", f"text/{ANSWER_CANARY}")], ANSWER),
         (200, f"{path}?q={token}", [JSON], ANSWER),
+        (200, f"/v1/w%61it-tokens/%{ord(token[0]):x}{token[1:]}/complete", [JSON], ANSWER),
         (409, path, [JSON], ANSWER.replace(b"canary", b"2-canary")),
         (404, path.replace("/complete", "x/complete"), [JSON], ANSWER),
         (404, path.replace("/complete", "/x/complete"), [JSON], ANSWER),
@@ -80,6 +81,20 @@ def drive(site: Site, port: int) -> dict[int, int]:
     sent(request(path, headers=more, method="GET"))
     assert 405 == seen[-1]
     sent(request(path, ANSWER, [JSON], length=4))
+    for malformed in (
+        f"POST {path} HTTP/9.9\r\nHost: h\r\n\r\n",
+        f"POST {path} {API_KEY}\r\n\r\n",
+        f"{API_KEY} {path} HTTP/1.1\r\n\r\n",
+        f"POST {path} HTTP/1.1\r\nHost: h\r\nAuthorization {API_KEY}\r\n\r\n",
+        f"POST {path} HTTP/1.1\r\nHost: h\r\nX: {API_KEY}\0\r\n\r\n",
+        f"POST {path} HTTP/1.1\r\nHost: h\r\nContent-Length: {ANSWER_CANARY}\r\n\r\n",
+        f"POST {path} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: {ANSWER_CANARY}\r\n\r\n",
+        f"POST {path} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n{ANSWER_CANARY}\r\n",
+    ):
+        with RawConnection(port) as connection:
+            connection.send(malformed.encode())
+            connection.half_close()
+            connection.read()
     seen.extend(post(port, path, ANSWER, FLOOD, *more).status for _ in range(62))
     assert 429 == seen[-1]
     spill(site, port)
@@ -116,6 +131,7 @@ class TestServe:
 
         assert {200, 400, 404, 405, 409, 413, 415, 429, 500} == statuses(printed)
         assert {200, 404, 500} <= statuses(printed, "/w/:token")
+        assert " gunicorn.error " in printed
         assert "builtins.RuntimeError" in printed
         assert "a thread ended" in printed
         assert "Task exception was never retrieved" in printed

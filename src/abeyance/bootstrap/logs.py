@@ -33,7 +33,8 @@ _QUIET = ("httpx", "httpcore", "asyncio")
 
 # The path before a token, plain or percent-encoded once, and the token up to what can't be part of one.
 _LINK: Final = re.compile(
-    r"((?:wait-tokens|hooks|(?<![\w%])w|%2[Ff]w)(?:/|%2[Ff]|\\/))(?!:token)[^\s/\\\"'`<>?#&,;)\]}%]+"
+    r"((?:wait(?:-|%2[Dd])tokens|hooks|(?<![\w%])w|%2[Ff]w)(?:/|%2[Ff]|\\/))(?!:token)"
+    r"(?:[^\s/\\\"'`<>?#&,;)\]}%]|%(?!2[Ff]))+"
 )
 # 32 random bytes in base64url; a digest of 32 bytes in hex has 64 characters.
 _TOKEN: Final = re.compile(r"(?<![\w-])[\w-]{43}(?![\w-])", re.ASCII)
@@ -63,6 +64,8 @@ def describe(error: BaseException | None) -> str:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
+        if isinstance(error, BaseExceptionGroup):
+            parts += map(describe, error.exceptions)
         lines = "".join(traceback.format_tb(error.__traceback__)).rstrip()
         parts.append(
             f"{type(error).__module__}.{type(error).__qualname__}{_harmless(error)}\n{lines}".rstrip()
@@ -72,8 +75,8 @@ def describe(error: BaseException | None) -> str:
 
 
 def _harmless(error: BaseException) -> str:
-    """What may be written of an error's text: all of ours, the system's and the database's codes."""
-    if isinstance(error, AbeyanceError) and not isinstance(error, ToolError):
+    """What may be written of an error's text: all of ours, names of modules, codes of system and database."""
+    if isinstance(error, AbeyanceError | ImportError) and not isinstance(error, ToolError):
         return f": {error}"
     code = error.strerror if isinstance(error, OSError) else getattr(error, "sqlstate", None)
     return f": {code}" if code else ""

@@ -216,7 +216,8 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn is untyped
             "graceful_timeout": settings.drain_s + 5,
             "accesslog": None,
             "errorlog": "-",
-            "loglevel": "debug" if settings.log_level == "debug" else "warning",
+            # At debug level it writes paths and queries.
+            "loglevel": "info" if settings.log_level == "debug" else "warning",
             "logger_class": GunicornLog,
             "control_socket_disable": True,
             "reload": process.reload,

@@ -227,7 +227,7 @@ class RateLimiter:
         while True:
             await asyncio.sleep(_TICK_S)
             ticks += 1
-            await self.tend(forget=ticks % _TICKS_A_FORGETTING == 0)
+            await self._try(self.tend(forget=ticks % _TICKS_A_FORGETTING == 0))
 
     async def tend(self, *, forget: bool) -> None:
         """One round of `run`. What can't be given back stays charged as used at the end of its block."""

@@ -145,8 +145,8 @@ class Settings(BaseSettings):
     trusted_proxies: Annotated[str, AfterValidator(rules.check_proxies)] | None = Field(
         None,
         description="Addresses and networks, with commas between, of the proxies whose word on a client's "
-        "address is believed (`X-Forwarded-For`, `Forwarded`), such as `10.0.0.0/8,::1`. A Unix socket counts "
-        "as `127.0.0.1`.",
+        "address is believed (`X-Forwarded-For`, `Forwarded`), such as `10.0.0.0/8,::1`. A Unix socket "
+        "counts as `127.0.0.1`.",
         json_schema_extra={"unset": "none is believed"},
     )
     workers: int = Field(1, ge=1, le=64, description="Processes of `serve`. More than 1 needs PostgreSQL.")
@@ -166,8 +166,8 @@ class Settings(BaseSettings):
         ge=0,
         le=1_000_000,
         description="Requests to links a minute and client, over all processes, whatever they are answered; "
-        "one more is refused (`429`, with `Retry-After`). A client is an IPv4 address or an IPv6 network of 64 "
-        "bits. 0 sets no limit.",
+        "one more is refused (`429`, with `Retry-After`). A client is an IPv4 address or an IPv6 network of "
+        "64 bits. 0 sets no limit.",
     )
     poll_ms: int = Field(
         1_000, ge=10, le=60_000, description="Milliseconds between two looks for work whose wake-up was lost."

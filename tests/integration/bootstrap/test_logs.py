@@ -74,6 +74,7 @@ class TestRedact:
             ("/v1/hooks/secret/", "/v1/hooks/:token/"),
             ("%2Fv1%2Fwait-tokens%2Fsecret%2Fcomplete", "%2Fv1%2Fwait-tokens%2F:token%2Fcomplete"),
             ("%2Fw%2Fsecret", "%2Fw%2F:token"),
+            ("/v1/wait%2Dtokens/%71secret/complete", "/v1/wait%2Dtokens/:token/complete"),
             (r'"\/v1\/wait-tokens\/secret\/complete"', r'"\/v1\/wait-tokens\/:token\/complete"'),
             (f"<Request: POST 'http://h/w/{TOKEN}'>", "<Request: POST 'http://h/w/:token'>"),
             (f"{{'token': '{TOKEN}'}}", "{'token': ':token'}"),
@@ -162,6 +163,15 @@ class TestErrors:
         logging.getLogger("anybody").error("it failed", exc_info=RuntimeError(CANARY))
 
         assert log.is_clean()
+
+    def test_of_a_group_each_is_named(self, log: Log) -> None:
+        group = ExceptionGroup(CANARY, [KeyError(CANARY), ExceptionGroup(LINK, [OSError(CANARY)])])
+
+        logging.getLogger("anybody").error("it failed", exc_info=group)
+
+        assert log.is_clean()
+        assert "KeyError" in log.text
+        assert "OSError" in log.text
 
     def test_causes_that_go_in_a_circle_end(self, log: Log) -> None:
         one, other = StoreUnavailableError("one"), RuntimeError("other")
