@@ -49,6 +49,7 @@ test: $(STAMP) $(TOOLS_STAMP) ## every test that pip can install the needs of, P
 
 test-system: $(STAMP) ## tests that need more (a browser, PgBouncer, Go); names what the machine lacks
 	@scripts/system_packages.sh
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/interop/requirements.txt
 	@$(BIN)/python -m pytest -m system; code=$$?; \
 	if [ $$code -eq 5 ]; then echo "no system tests yet"; else exit $$code; fi
 
