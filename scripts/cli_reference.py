@@ -56,6 +56,7 @@ EXIT_CODES = (
         "0 verified · 1 tampered · 2 unusable · 3 unanchored · 4 diverged · 5 incomplete · 6 policy",
     ),
     ("`projections check`", "0 all agree · 1 something differs"),
+    ("`doctor`", "0 nothing is wrong · 1 something is"),
 )
 
 

@@ -14,10 +14,10 @@ def _group() -> None:
 
 @database.command()
 def migrate(db: Database = None) -> None:
-    """Bring the store's tables to this release; print which were older, and the versions of all.
+    """Bring the store's tables to this release.
 
-    A process that starts does the same. Run it before an upgrade's first process where its role in the
-    database may not make tables.
+    Prints which were older, and the versions of all. A process that starts does the same; run it before where
+    the role of processes in the database may not make tables.
     """
     from abeyance.cli.output import print_value, say
     from abeyance.cli.serving import load_settings

@@ -19,9 +19,11 @@ def doctor(
     db: Database = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a line a thing.")] = False,
 ) -> None:
-    """Look at store, keys, clock, public address, pack and versions: each is ok, or it says what to do.
+    """Say whether all that a process needs is there.
 
-    It changes nothing and works beside a running server. Exits with 1 if anything is wrong.
+    Looks at versions, settings, store, keys, clock, public address, authentication, pack and disk; each line is
+    `ok`, `note` (fine, but worth knowing), `WRONG` with what to do, or `unseen`. It changes nothing and works
+    beside a running server.
     """
     from abeyance.bootstrap import examine, examine_without_settings
     from abeyance.cli.output import print_value, visible

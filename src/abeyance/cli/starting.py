@@ -32,7 +32,10 @@ def init(
         typer.Option("--name", metavar="NAME", help="The pack's name. Default: made of the folder's."),
     ] = None,
 ) -> None:
-    """Make a project that works: a tool that pauses, a flow, a test of them. Replaces no file."""
+    """Make a new project that works.
+
+    A tool that pauses, a flow that calls it, a test, a README. It replaces no file.
+    """
     from abeyance.cli.output import print_value, say, visible
 
     pack = _checked_name(name, folder)
