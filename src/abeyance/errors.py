@@ -402,6 +402,10 @@ class ValueInvalidError(ToolError):
         self.issues = tuple(issues)
 
 
+class PerhapsStoredError(StoreUnavailableError):
+    """The store was lost in the middle of a write, and can't be asked: it may be there."""
+
+
 class UnexpectedResponseError(ToolError):
     """The server that an HTTP tool asked answered with another status than 2xx, or with too much.
 

@@ -29,6 +29,7 @@ from abeyance.errors import (
     IdempotencyKeyInFlightError,
     IdempotencyKeyMismatchError,
     IdempotencyReplayWithheldError,
+    PerhapsStoredError,
     RefusedError,
     StoreUnavailableError,
 )
@@ -108,7 +109,8 @@ class Idempotency:
     async def answer_reserved(self, req: Request, resp: Response, body: bytes, first: First) -> None:
         """As `answer`, for an effect that isn't a run's append: the key is reserved before it.
 
-        If the process dies between the two, the key stays used though nothing may have come of it.
+        What `first` raises says that nothing was taken, but for `PerhapsStoredError`: then, and if the
+        process dies between the two, the key stays used though nothing may have come of it.
         """
         key = self._key(req, body)
         if key is None:
@@ -162,7 +164,9 @@ class Idempotency:
             return
         try:
             rendered = await first(key)
-        except RefusedError:
+        except PerhapsStoredError:
+            raise
+        except (RefusedError, StoreUnavailableError):
             with suppress(StoreUnavailableError):
                 await key.free()
             raise

@@ -12,7 +12,7 @@ import pytest
 from falcon.asgi import Request, Response
 
 from abeyance.engine.replies import MAX_REPLY_BYTES, UsedKey
-from abeyance.errors import NotFoundError, StoreUnavailableError
+from abeyance.errors import NotFoundError, PerhapsStoredError, StoreUnavailableError
 from abeyance.http.app import Api, HttpServices
 from abeyance.http.body import read_json
 from abeyance.http.idempotency import Idempotency, Rendered
@@ -85,12 +85,16 @@ class TestReserved:
         assert {"idempotency-key-in-flight"} == {code(each)[1] for each in refused}
         assert {"1"} == {each.headers["retry-after"] for each in refused}
 
-    async def test_a_refusal_frees_the_key(self, deployment: Deployment) -> None:
-        async with thing(deployment, fails=[NotFoundError("nothing here")]) as (client, made):
+    @pytest.mark.case("F04")
+    @pytest.mark.parametrize("busy", [False, True])
+    async def test_a_refusal_frees_the_key(self, deployment: Deployment, busy: bool) -> None:
+        error = StoreUnavailableError() if busy else NotFoundError("nothing here")
+        async with thing(deployment, fails=[error]) as (client, made):
             refused = await client.post("/v1/things", b'{"a":1}', "k")
             taken = await client.post("/v1/things", b'{"a":2}', "k")
 
-        assert ((404, "not-found"), 201, 1) == (code(refused), taken.status_code, made.done)
+        refusal = (503, "tenant-state-unavailable") if busy else (404, "not-found")
+        assert (refusal, 201, 1) == (code(refused), taken.status_code, made.done)
 
     async def test_a_reply_that_holds_a_secret_is_not_kept(self, deployment: Deployment) -> None:
         async with thing(deployment, secret=True) as (client, made):
@@ -111,7 +115,7 @@ class TestReserved:
         self, deployment: Deployment, lost: str
     ) -> None:
         """It may have done it: for a minute it counts as under way, then its reply counts as not kept."""
-        fails: list[Exception] = [StoreUnavailableError()] if lost == "outcome" else []
+        fails: list[Exception] = [PerhapsStoredError()] if lost == "outcome" else []
         async with thing(deployment, Forgetful, fails=fails) as (client, _):
             await client.post("/v1/things", b"", "k")
         async with thing(deployment) as (client, made):

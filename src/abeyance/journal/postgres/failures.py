@@ -6,7 +6,7 @@ lost says nothing about the statement: it may have been committed (`ConnectionLo
 
 import psycopg
 
-from abeyance.errors import AbeyanceError, ConfigurationError, StoreUnavailableError
+from abeyance.errors import AbeyanceError, ConfigurationError, PerhapsStoredError, StoreUnavailableError
 
 _UNAVAILABLE_CLASSES = {
     "08",  # connection
@@ -22,7 +22,7 @@ _UNAVAILABLE_CLASSES = {
 _NOT_MIGRATED = {"42P01", "42883", "42704", "3F000", "42703"}
 
 
-class ConnectionLostError(StoreUnavailableError):
+class ConnectionLostError(PerhapsStoredError):
     """The connection broke while a statement was under way: nobody knows whether it was committed."""
 
 
