@@ -158,6 +158,15 @@ class TestSending:
         assert 200 == result.status_code
         assert b'{"kind":"declined","reason":1.50}' == runs.only("answer")
 
+    def test_json_that_does_not_fit_is_told_where(self) -> None:
+        runs = asked()
+        runs.failures["answer"] = AnswerInvalidError([Issue("/reason", "required")])
+
+        result = post(runs, {"v": '{"kind": "declined"}'}, PAGE + "?as=json")
+
+        assert 400 == result.status_code
+        assert "/reason: required" in text(result)
+
     def test_a_field_left_empty_comes_back_with_what_was_typed_in_the_others(self) -> None:
         runs = asked()
 

@@ -6,30 +6,45 @@ that its pointer leads to.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from abeyance.console.fields import Field, Lines
+from abeyance.console.fields import Field, Json, Lines
 from abeyance.console.filling import Filled
 from abeyance.engine.schemas import SchemaCheck
 from abeyance.errors import Issue
 
+_MOST_PLACES = 5
 
-def rules_of(form: Field, filled: Filled, issues: Sequence[Issue]) -> dict[str, tuple[str, int | None]]:
-    """The rule that each wrong field breaks, by its path, and the line of a list that does, from 1.
 
-    The form's own path stands for the answer as a whole.
-    """
-    found: dict[str, tuple[str, int | None]] = {path: (rule, None) for path, rule in filled.problems.items()}
+class Wrong(NamedTuple):
+    """The rule that a field breaks; in a list the line that does, from 1; in JSON the places with their rules."""
+
+    rule: str
+    line: int | None = None
+    places: str = ""
+
+
+def rules_of(form: Field, filled: Filled, issues: Sequence[Issue]) -> dict[str, Wrong]:
+    """What is wrong with each wrong field, by its path. The form's own stands for the answer as a whole."""
+    found = {path: Wrong(rule) for path, rule in filled.problems.items()}
     for field, text in filled.used:
         if field.path not in found and (
             alone := SchemaCheck(dict(field.schema)).check_canonical(text.encode())
         ):
-            found[field.path] = alone[0].rule, _line(field, alone[0].path)
+            found[field.path] = _wrong(field, alone)
     if found:
         return found
     for issue in issues:
         field, rest = _nearest(form, filled, issue.path)
-        found.setdefault(field.path, (issue.rule, _line(field, rest)))
+        found.setdefault(field.path, _wrong(field, [Issue(rest, issue.rule)]))
     return found
+
+
+def _wrong(field: Field, issues: Sequence[Issue]) -> Wrong:
+    if isinstance(field, Json):
+        places = [f"{issue.path or 'the whole'}: {issue.rule}" for issue in issues[:_MOST_PLACES]]
+        return Wrong(issues[0].rule, places="; ".join(places))
+    return Wrong(issues[0].rule, _line(field, issues[0].path))
 
 
 def _nearest(form: Field, filled: Filled, pointer: str) -> tuple[Field, str]:

@@ -17,6 +17,7 @@ from falcon.asgi import Response
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from abeyance.console.errors import Wrong
 from abeyance.console.fields import Field, Json
 from abeyance.console.filling import ZONES
 from abeyance.console.view import FormView
@@ -60,7 +61,7 @@ def form_page(
     question: Question,
     form: Field,
     given: Mapping[str, str],
-    rules: Mapping[str, tuple[str, int | None]],
+    rules: Mapping[str, Wrong],
     *,
     summary: str = "",
     has_form: bool = True,

@@ -7,6 +7,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from abeyance.console.errors import Wrong
 from abeyance.console.fields import Either, Field, Fixed, Group, Json, Lines, Number, Pick, Text, leaves
 from abeyance.console.filling import CHOICE, LOCAL_TIME, VALUE, ZONE
 from abeyance.console.messages import HINTS, says
@@ -30,9 +31,7 @@ class Error:
 class FormView:
     """One form with what was typed into it. `rules` are those of `abeyance.console.errors.rules_of`."""
 
-    def __init__(
-        self, form: Field, given: Mapping[str, str], rules: Mapping[str, tuple[str, int | None]]
-    ) -> None:
+    def __init__(self, form: Field, given: Mapping[str, str], rules: Mapping[str, Wrong]) -> None:
         self._form = form
         self._given = given
         self._rules = rules
@@ -99,8 +98,11 @@ class FormView:
         """What is wrong with it, if anything."""
         if field.path not in self._rules:
             return ""
-        rule, line = self._rules[field.path]
-        return says(field, rule) if line is None else f"Line {line}: {says(field, rule)}"
+        wrong = self._rules[field.path]
+        if wrong.places:
+            return f"It doesn't fit. {wrong.places}."
+        told = says(field, wrong.rule)
+        return told if wrong.line is None else f"Line {wrong.line}: {told}"
 
     def notes(self, field: Field) -> str:
         """The ids of what is said about it."""

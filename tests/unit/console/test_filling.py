@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 
-from abeyance.console.errors import rules_of
-from abeyance.console.fields import form_of
+from abeyance.console.errors import Wrong, rules_of
+from abeyance.console.fields import form_of, json_form_of
 from abeyance.console.filling import fill
 from abeyance.console.messages import says
 from abeyance.engine.schemas import SchemaCheck
@@ -43,7 +43,7 @@ ORDER = TypeAdapter(Order).json_schema()
 REPLY = TypeAdapter(Annotated[Yes | No, Field(discriminator="kind")]).json_schema()
 
 
-def rules(schema: dict[str, Any], given: dict[str, str]) -> dict[str, tuple[str, int | None]]:
+def rules(schema: dict[str, Any], given: dict[str, str]) -> dict[str, Wrong]:
     form = form_of(schema)
     filled = fill(form, given)
     return rules_of(form, filled, SchemaCheck(schema).check_canonical(filled.text.encode()))
@@ -109,23 +109,31 @@ class TestMoments:
 
 class TestRules:
     def test_a_wrong_value_is_told_at_its_field(self) -> None:
-        assert {"/count": ("minimum", None)} == rules(ORDER, {"v/id": "o", "v/count": "0"})
+        assert {"/count": Wrong("minimum")} == rules(ORDER, {"v/id": "o", "v/count": "0"})
 
     def test_a_wrong_line_is_told_by_its_number(self) -> None:
         schema = {"type": "array", "items": {"type": "integer", "maximum": 3}}
 
-        assert {"": ("maximum", 3)} == rules(schema, {"v": "1\n2\n4"})
+        assert {"": Wrong("maximum", 3)} == rules(schema, {"v": "1\n2\n4"})
 
     def test_of_a_choice_only_the_chosen_branch_is_told(self) -> None:
         """The schema as a whole has something against both."""
-        assert {"/~b0/code": ("pattern", None)} == rules(REPLY, {"c": "0", "v/~b0/code": "a"})
+        assert {"/~b0/code": Wrong("pattern")} == rules(REPLY, {"c": "0", "v/~b0/code": "a"})
 
     def test_what_only_the_model_refuses_is_told_at_its_field_or_of_the_whole(self) -> None:
         form = form_of(ORDER)
         filled = fill(form, {"v/id": "o", "v/tags": "a\nb"})
 
-        assert {"/tags": ("value_error", 2)} == rules_of(form, filled, [Issue("/tags/1", "value_error")])
-        assert {"": ("value_error", None)} == rules_of(form, filled, [Issue("", "value_error")])
+        assert {"/tags": Wrong("value_error", 2)} == rules_of(form, filled, [Issue("/tags/1", "value_error")])
+        assert {"": Wrong("value_error")} == rules_of(form, filled, [Issue("", "value_error")])
+
+    def test_of_json_the_places_are_told(self) -> None:
+        form = json_form_of(ORDER)
+        filled = fill(form, {"v": '{"id": 1, "must": ["a"]}'})
+
+        wrong = rules_of(form, filled, [])[""]
+
+        assert {"/id: type", "/must/0: type", "/note: required"} == set(wrong.places.split("; "))
 
     def test_words_name_what_is_asked_for(self) -> None:
         order = form_of(ORDER)
