@@ -16,7 +16,10 @@ from abeyance.errors import (
     AbeyanceError,
     AnswerInvalidError,
     Issue,
+    ProjectSuspendedError,
     StoreUnavailableError,
+    TenantClosingError,
+    TenantSuspendedError,
     WaitTokenClosedError,
 )
 from abeyance.http.app import HttpServices
@@ -269,6 +272,19 @@ class TestOrderOfChecks:
             assert (429, "7") == (result.status_code, result.headers["Retry-After"])
             assert "reload this page" in text(result)
         assert [] == runs.calls
+
+    @pytest.mark.parametrize("method", ["GET", "POST"])
+    @pytest.mark.parametrize("kind", [TenantSuspendedError, TenantClosingError, ProjectSuspendedError])
+    def test_stopped_work_is_told_before_the_form_is_read(
+        self, method: str, kind: type[AbeyanceError]
+    ) -> None:
+        runs = asked()
+        runs.failures["open_link"] = kind()
+
+        result = client(runs).simulate_request(method, PAGE, body=b"x", headers=JSON)
+
+        assert 409 == result.status_code
+        assert "Whoever asked has stopped this work" in text(result)
 
     @pytest.mark.case("C14")
     def test_a_percent_sign_that_escapes_nothing_is_one(self) -> None:

@@ -17,7 +17,7 @@ _MOST_PLACES = 5
 
 
 class Wrong(NamedTuple):
-    """The rule that a field breaks; in a list the line that does, from 1; in JSON the places with their rules."""
+    """The rule that a field breaks; in a list its line, from 1; in JSON the places with their rules."""
 
     rule: str
     line: int | None = None
