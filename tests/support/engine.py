@@ -16,14 +16,20 @@ from uuid import UUID
 from abeyance.crypto.signing import FileSigner
 from abeyance.engine.acceptor import Acceptor
 from abeyance.engine.answers import AnswerChecks
+from abeyance.engine.attempts import LinkAttempts
 from abeyance.engine.definitions import Definitions, Flow, Script, Tool
 from abeyance.engine.effects import Workshop
 from abeyance.engine.executor import Executor, Limits
 from abeyance.engine.keyring import KeyRing
 from abeyance.engine.runs import Runs
 from abeyance.engine.service import StartRun
+from abeyance.engine.waits import Waits
+from abeyance.journal.attempts import AttemptStore
 from abeyance.journal.batch import Desk
 from abeyance.journal.envelope import EventCodec, Recorded
+from abeyance.journal.postgres.attempts import PostgresAttempts
+from abeyance.journal.sqlite.attempts import SQLiteAttempts
+from abeyance.journal.sqlite.store import SQLiteJournalStore
 from abeyance.journal.store import JournalStore, KeyStore
 from abeyance.journal.vault import Vault
 from abeyance.projections.views import RunView
@@ -53,6 +59,8 @@ class EngineProcess:
 
     executor: Executor
     runs: Runs
+    waits: Waits
+    attempts: LinkAttempts
     desk: Desk
     store: JournalStore
 
@@ -106,10 +114,21 @@ class EngineProcess:
         return [recorded.topic for recorded in await self.history(run_id)]
 
 
+def attempts_of(store: JournalStore) -> AttemptStore:
+    """The attempts at links beside this journal."""
+    if isinstance(store, SQLiteJournalStore):
+        return SQLiteAttempts(store)
+    return PostgresAttempts(store)  # type: ignore[arg-type] # there are two kinds of stores
+
+
 class NoLists:
     """No following read models."""
 
     async def runs(self, query: object) -> Any:
+        """Not here."""
+        raise NotImplementedError
+
+    async def waits(self, query: object) -> Any:
         """Not here."""
         raise NotImplementedError
 
@@ -174,9 +193,11 @@ class Deployment:
                 testing_only_barrier=barrier,
             )
             runs = Runs(executor, Acceptor(executor, AnswerChecks(loaded, self.store)), NoLists())
+            attempts = LinkAttempts(attempts_of(self.store), self.world, b"\x0a" * 32)
+            waits = Waits(executor, NoLists(), attempts)
             if loops:
                 await executor.start()
             try:
-                yield EngineProcess(executor, runs, desk, self.store)
+                yield EngineProcess(executor, runs, waits, attempts, desk, self.store)
             finally:
                 await executor.stop()

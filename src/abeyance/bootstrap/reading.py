@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
@@ -13,8 +13,9 @@ from abeyance.journal.sqlite.store import SQLiteJournalStore
 from abeyance.projections.audit_log import AuditLog
 from abeyance.projections.follower import Follower
 from abeyance.projections.lists import Lists
-from abeyance.projections.read_models import ReadModelStore
+from abeyance.projections.read_models import ReadModel, ReadModelStore
 from abeyance.projections.runs_list import RunsList
+from abeyance.projections.waits_list import WaitsList
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +25,20 @@ class Reading:
     lists: Lists
     follower: Follower
     store: ReadModelStore
-    runs: RunsList
+    models: Mapping[str, ReadModel]
 
 
 async def open_reading(stores: Stores) -> Reading:
     """The read models of this release on the journal's database."""
     store = await _open_store(stores)
     codec, vault = stores.desk.codec, stores.desk.vault
-    runs = RunsList(store, codec)
-    follower = Follower(stores.journal, store, [runs], holder=UUID(bytes=stores.world.random_bytes(16)))
+    runs, waits = RunsList(store, codec), WaitsList(store, codec)
+    models: dict[str, ReadModel] = {runs.name: runs, waits.name: waits}
+    follower = Follower(
+        stores.journal, store, [*models.values()], holder=UUID(bytes=stores.world.random_bytes(16))
+    )
     audit_log = AuditLog(stores.journal, codec=codec, vault=vault, keys=KeyRing(stores.keys))
-    return Reading(Lists(runs, audit_log, follower), follower, store, runs)
+    return Reading(Lists(runs, waits, audit_log, follower), follower, store, models)
 
 
 async def _open_store(stores: Stores) -> ReadModelStore:

@@ -90,10 +90,12 @@ def rebuild(settings: Settings, name: str) -> dict[str, Any]:
 async def _rebuild(settings: Settings, name: str) -> dict[str, Any]:
     async with open_stores(settings, dev=is_dev(settings)) as stores:
         reading = await open_reading(stores)
-        if name != reading.runs.name:
-            raise BadInputError(f"no read model of this name is rebuilt; there is {reading.runs.name!r}")
+        model = reading.models.get(name)
+        if model is None:
+            known = ", ".join(sorted(reading.models))
+            raise BadInputError(f"no read model of this name is rebuilt; there are: {known}")
         with shown_progress(f"rebuilding {name}") as progress:
-            done = await rebuild_model(reading.runs, stores.journal, reading.store, progress=progress)
+            done = await rebuild_model(model, stores.journal, reading.store, progress=progress)
         return {"model": done.model, "generation": done.generation, "events": done.position}
 
 

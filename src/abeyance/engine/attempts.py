@@ -1,4 +1,4 @@
-"""What was tried at links, for the operator: noted behind the reply, written in batches, dropped when it is too much.
+"""What was tried at links, for the operator: noted behind the reply, written in batches, dropped if too many.
 
 Nothing here delays or fails a link: `note` puts an attempt into a bounded queue and returns; one task writes
 what has come together. Attempts that are over the limit of requests, or that name no known link, are no
@@ -41,8 +41,8 @@ class LinkAttempts:
         self.dropped = 0
 
     def note(self, run_id: UUID, wait_id: str, *, verdict: str, size: int | None, client: bytes) -> None:
-        """An attempt was answered with `verdict`. `size` is the body's in bytes, `client` the sender's address.
-        Never waits, never raises.
+        """An attempt was answered with `verdict`. `size` is the body's in bytes, `client` the sender's
+        address. Never waits, never raises.
         """
         named = parse_token_id(wait_id)
         if named is None or len(self._queue) >= MOST_QUEUED:
@@ -54,7 +54,10 @@ class LinkAttempts:
         self._came.set()
 
     async def find(self, run_id: UUID, call_key: UUID, ordinal: int) -> StoredAttempts:
-        """What is kept of one wait, with what this process has noted so far. Raises `StoreUnavailableError`."""
+        """What is kept of one wait, with what this process has noted so far.
+
+        Raises `StoreUnavailableError`.
+        """
         await self.flush()
         return await self._store.find(run_id, call_key, ordinal)
 

@@ -27,6 +27,10 @@ class KnownLinks:
         """What the link answers, if it is known."""
         return self._links.get(digest)
 
+    def drop(self, digest: bytes) -> None:
+        """The link was killed."""
+        self._links.pop(digest, None)
+
     def forget(self, run_id: UUID) -> None:
         """The run isn't at hand any more."""
         for digest in self._of.pop(run_id, ()):

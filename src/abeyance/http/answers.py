@@ -87,12 +87,14 @@ class Run(Wire):
     waiting_for: WaitingForAnswer | None = None
 
 
-class _PageOf(Wire):
+class PageOf(Wire):
+    """What every page of a list has."""
+
     has_more: bool
     next_cursor: str | None = None
 
 
-class RunsPage(_PageOf):
+class RunsPage(PageOf):
     """A page of runs, newest first."""
 
     data: list[Run]
@@ -111,7 +113,7 @@ class Entry(Wire):
     content: Json = None
 
 
-class JournalPage(_PageOf):
+class JournalPage(PageOf):
     """A page of a run's journal; `nextCursor` is the next page's `after`."""
 
     data: list[Entry]
@@ -142,7 +144,7 @@ class Record(Wire):
     answer: AnswerDigest | None = None
 
 
-class AuditPage(_PageOf):
+class AuditPage(PageOf):
     """A page of the audit log; `nextCursor` is the next page's `after`."""
 
     data: list[Record]

@@ -161,6 +161,7 @@ def _label(text: str) -> str:
 
 
 Number = Annotated[int, Field(ge=0), BeforeValidator(_digits)]
+Limit = Annotated[int, Field(ge=1, le=100), BeforeValidator(_digits)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Status = Literal["pending", "running", "suspended", "completed", "failed", "cancelled"]
 Cursor = Annotated[str, StringConstraints(min_length=1, max_length=2_000, pattern=r"^[!-~]+$")]

@@ -17,8 +17,8 @@ NEWEST = 50
 class Attempt(NamedTuple):
     """One request with a link of the wait token that `call_key` and `ordinal` name.
 
-    `at` is in microseconds, `verdict` is `accepted`, `acceptable` or the code of the refusal, `size` the body's
-    bucket (`size_bucket`) or `None` if its size wasn't known.
+    `at` is in microseconds, `verdict` is `accepted`, `acceptable` or the code of the refusal, `size` the
+    body's bucket (`size_bucket`) or `None` if its size wasn't known.
     """
 
     run_id: UUID

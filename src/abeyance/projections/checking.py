@@ -16,6 +16,7 @@ from abeyance.journal.envelope import EventCodec
 from abeyance.journal.run import RunState
 from abeyance.journal.store import Control, JournalSnapshot, LinkRow, WaitRow
 from abeyance.projections.checking_lists import ListCheck
+from abeyance.projections.checking_waits import WaitsCheck
 from abeyance.projections.drift import Drift, differing
 from abeyance.projections.recomputed import Recomputed, recompute
 from abeyance.world import to_micros
@@ -43,6 +44,7 @@ class Check:
         self._snapshot = snapshot
         self._codec = codec
         self._list = ListCheck(snapshot, codec)
+        self._waits = WaitsCheck(snapshot, codec)
         self._links = 0
         self.streams = 0
         self.events = 0
@@ -55,9 +57,11 @@ class Check:
     async def drift(self, progress: Progress = _silent) -> AsyncGenerator[Drift, None]:
         """Every row that differs, as it is found."""
         await self._list.begin()
+        await self._waits.begin()
         after: UUID | None = None
         while page := await self._page(after):
             inline = await self._inline(page)
+            await self._waits.load(page[0], page[-1])
             for stream in page:
                 async for found in self._stream(stream, inline[stream]):
                     yield found
@@ -67,6 +71,8 @@ class Check:
         async for found in self._stray_links():
             yield found
         async for found in self._list.stray_labels():
+            yield found
+        async for found in self._waits.stray():
             yield found
 
     async def _page(self, after: UUID | None) -> list[UUID]:
@@ -97,6 +103,8 @@ class Check:
         async for found in self._stored_links(stream, recomputed):
             yield found
         async for found in self._list.compare(stream, recomputed):
+            yield found
+        async for found in self._waits.compare(stream, recomputed):
             yield found
 
     async def _stored_links(self, stream: UUID, recomputed: Recomputed) -> AsyncIterator[Drift]:

@@ -9,10 +9,13 @@ take its place in one transaction. Positions are sealed indexes: the next one to
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import UUID
 
 from abeyance.journal.store import SealedEvent
+
+if TYPE_CHECKING:
+    from abeyance.projections.waits_list import WaitChange
 
 
 class Place(NamedTuple):
@@ -72,6 +75,9 @@ class ReadModelStore(Protocol):
 
         `False`, and nothing is written, unless the generation is where `place` says and as live as it says.
         """
+
+    async def apply_waits(self, place: Place, position: int, changes: "Sequence[WaitChange]") -> bool:
+        """As `apply_runs`, for the list of waits; the changes are made one after the other."""
 
     async def select(self, text: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Rows of one statement; `$1` stands for the first value. Ids come back as `UUID` or as 16 bytes."""

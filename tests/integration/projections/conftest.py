@@ -21,6 +21,7 @@ from abeyance.projections.postgres import migrate_read_models, open_postgres_rea
 from abeyance.projections.read_models import ReadModelStore
 from abeyance.projections.runs_list import RunsFilter, RunsList
 from abeyance.projections.sqlite import open_sqlite_read_models
+from abeyance.projections.waits_list import WaitsFilter, WaitsList
 from abeyance.world import SystemWorld
 from tests.unit.projections.histories import KEY, ORIGIN, Author, begin
 
@@ -44,6 +45,7 @@ class Deployment:
     read_models: ReadModelStore
     follower: Follower
     runs: RunsList
+    waits: WaitsList
     audit_log: AuditLog
     codec: EventCodec
     keys: Keys
@@ -60,6 +62,12 @@ class Deployment:
         await self.follower.catch_up()
         page = await self.runs.find(RunsFilter(**wanted), limit=limit)  # type: ignore[arg-type]
         return [run_id.int for run_id in page.data]
+
+    async def waiting(self, *, limit: int = 100, **wanted: object) -> list[tuple[int, str]]:
+        """The waits that are listed now: the run's id as a number, and the wait's id."""
+        await self.follower.catch_up()
+        page = await self.waits.find(WaitsFilter(**wanted), limit=limit)  # type: ignore[arg-type]
+        return [(wait.run_id.int, wait.id) for wait in page.data]
 
     async def damage(self, text: str, values: tuple[object, ...] = ()) -> None:
         """Change rows behind the journal's back. `$1` stands for the first value."""
@@ -117,10 +125,10 @@ async def deployment_on(journal: SQLiteJournalStore | PostgresJournalStore, numb
     else:
         read_models = await open_postgres_read_models(journal)
     codec, keys = EventCodec(ORIGIN), Keys()
-    runs = RunsList(read_models, codec)
-    follower = Follower(journal, read_models, [runs], holder=UUID(int=number), batch=7)
+    runs, waits = RunsList(read_models, codec), WaitsList(read_models, codec)
+    follower = Follower(journal, read_models, [runs, waits], holder=UUID(int=number), batch=7)
     audit_log = AuditLog(journal, codec=codec, vault=Vault(ORIGIN, SystemWorld()), keys=keys)
-    return Deployment(journal, read_models, follower, runs, audit_log, codec, keys)
+    return Deployment(journal, read_models, follower, runs, waits, audit_log, codec, keys)
 
 
 @pytest.fixture

@@ -163,7 +163,7 @@ class TestDamagedRows:
         digest = next(iter(author.written.links)).hex()
         assert {
             ("run_control", "", ""), ("waits", "opened 2", ""), ("links", digest, ""), ("runs", "", ""),
-            ("runs", "label order", ""),
+            ("runs", "label order", ""), ("waits_list", next(iter(author.now.waits)), ""),
         } == found  # fmt: skip
 
     async def test_a_link_that_no_event_made_is_found(self, deployment: Deployment) -> None:

@@ -7,8 +7,9 @@ import pytest
 
 from abeyance.audit.journal import verify_store
 from abeyance.projections.checking import check
+from abeyance.projections.wait_view import id_of
 from tests.integration.projections.conftest import Deployment
-from tests.unit.projections.histories import ROOT, deployment_rows, write
+from tests.unit.projections.histories import ROOT, Author, deployment_rows, write
 
 pytestmark = pytest.mark.anyio
 
@@ -38,6 +39,18 @@ async def test_every_row_is_what_the_journal_says(deployment: Deployment, seed: 
     for status in ("pending", "running", "suspended", "completed", "failed", "cancelled"):
         expected = [author.run_id.int for author in reversed(authors) if author.now.status == status]
         assert expected == await deployment.listed(status=status)
+    listed = await deployment.waiting(limit=1_000)
+    assert sorted(_reached(authors)) == sorted(listed)
     async with deployment.journal.snapshot() as snapshot:
         assert () == (await check(snapshot, deployment.codec)).drift
         assert "verified" == (await verify_store(snapshot, root_public_key=ROOT.public_key)).verdict
+
+
+def _reached(authors: list[Author]) -> list[tuple[int, str]]:
+    """The waits that the runs have come to, by the state of each run."""
+    return [
+        (author.run_id.int, id_of(key))
+        for author in authors
+        for key, wait in author.now.waits.items()
+        if wait.row.call_key is None or wait.row.paused is not None
+    ]

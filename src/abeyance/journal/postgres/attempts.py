@@ -1,5 +1,5 @@
-"""Attempts at links on PostgreSQL: see `abeyance.journal.attempts`. Each write is one statement, and its commit
-doesn't wait for the disk.
+"""Attempts at links on PostgreSQL: see `abeyance.journal.attempts`. Each write is one statement, and its
+commit doesn't wait for the disk.
 """
 
 from collections.abc import Sequence

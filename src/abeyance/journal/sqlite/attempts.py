@@ -1,5 +1,5 @@
-"""Attempts at links on SQLite: see `abeyance.journal.attempts`. A batch is one request to the writer's thread, and
-shares its commit.
+"""Attempts at links on SQLite: see `abeyance.journal.attempts`. A batch is one request to the writer's
+thread, and shares its commit.
 """
 
 import sqlite3

@@ -13,6 +13,7 @@ from abeyance.journal.postgres.migrations import Schema, bring_up_to_date
 from abeyance.journal.postgres.store import PostgresJournalStore
 from abeyance.journal.postgres.wire import rows_of, statement, value_of
 from abeyance.projections.read_models import Place, RunsChanges
+from abeyance.projections.waits_list import WaitChange
 
 READ_MODELS = Schema("migrations", "read_models_version", "abeyance.projections.postgres")
 CLEARED_A_TIME = 2_000
@@ -21,7 +22,15 @@ _PLACE = rows_of("read_model_place", "text")
 _BEGIN = value_of("read_model_begin", "text")
 _SWAP = value_of("read_model_swap", "text", "bigint")
 _FORGET = statement("DELETE FROM read_models WHERE name = $1 AND generation < $2", "text", "bigint")
-_CLEAR = {"runs": value_of("runs_list_clear", "bigint", "bigint")}
+_CLEAR = {
+    "runs": value_of("runs_list_clear", "bigint", "bigint"),
+    "waits": value_of("waits_list_clear", "bigint", "bigint"),
+}
+_APPLY_WAITS = value_of(
+    "waits_list_apply", "bigint", "bigint", "boolean", "bigint",
+    "text[]", "uuid[]", "text[]", "text[]", "text[]", "bigint[]", "bigint[]",
+    "bigint[]", "text[]", "text[]", "text[]", "text[]", "text[]",
+)  # fmt: skip
 _APPLY_RUNS = value_of(
     "runs_list_apply", "bigint", "bigint", "boolean", "bigint",
     "uuid[]", "bigint[]", "bigint[]", "text[]", "text[]",
@@ -71,6 +80,14 @@ class PostgresReadModels:
         ]
         ((moved,),) = await self._store.fetch(
             _APPLY_RUNS, place.generation, place.position, place.live, position, *columns
+        )
+        return bool(moved)
+
+    async def apply_waits(self, place: Place, position: int, changes: Sequence[WaitChange]) -> bool:
+        """See `ReadModelStore.apply_waits`."""
+        columns = ([change[column] for change in changes] for column in range(13))
+        ((moved,),) = await self._store.fetch(
+            _APPLY_WAITS, place.generation, place.position, place.live, position, *columns
         )
         return bool(moved)
 

@@ -10,9 +10,12 @@ from abeyance.journal.sqlite.snapshot import select
 from abeyance.journal.sqlite.store import SQLiteJournalStore
 from abeyance.projections.read_models import Place, RunsChanges
 from abeyance.projections.sqlite import schema
+from abeyance.projections.sqlite.waits import apply_waits
+from abeyance.projections.waits_list import WaitChange
 
 TABLES = {
-    "runs": (("runs_list", "generation, run_id"), ("runs_list_labels", "generation, name, value, run_id"))
+    "runs": (("runs_list", "generation, run_id"), ("runs_list_labels", "generation, name, value, run_id")),
+    "waits": (("waits_list", "generation, run_id, key"),),
 }
 CLEARED_A_TIME = 2_000
 
@@ -67,6 +70,10 @@ class SQLiteReadModels:
     async def apply_runs(self, place: Place, position: int, changes: RunsChanges) -> bool:
         """See `ReadModelStore.apply_runs`."""
         return await self._store.write(partial(_apply_runs, place=place, position=position, changes=changes))
+
+    async def apply_waits(self, place: Place, position: int, changes: Sequence[WaitChange]) -> bool:
+        """See `ReadModelStore.apply_waits`."""
+        return await self._store.write(partial(apply_waits, place=place, position=position, changes=changes))
 
     async def select(self, text: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """See `ReadModelStore.select`."""
