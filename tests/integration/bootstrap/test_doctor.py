@@ -3,6 +3,7 @@
 import asyncio
 import http.server
 import os
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ from abeyance.bootstrap.doctor import CHECKS, disk, examine_without_settings, jo
 from abeyance.bootstrap.keys import make_keys
 from abeyance.bootstrap.opening import open_engine
 from abeyance.bootstrap.stores import open_stores
-from abeyance.engine.service import StartRun
+from abeyance.engine.service import ListRuns, StartRun
 from abeyance.errors import ConfigurationError
 from abeyance.settings import Settings
 from abeyance.world import SystemWorld
@@ -126,6 +127,22 @@ class TestSound:
         assert {} == wrongs(lines)
         if place.database_url is None:
             assert f"process {os.getpid()} has it open" in str(lines)
+
+    async def test_a_copy_of_the_folders_of_a_stopped_server_is_a_whole_backup(self, local: Place) -> None:
+        """As `docs/how-to/operate-a-server.md` has it: the data folder, and the folder of the keys."""
+        await local.start_a_run()
+        copy = local.folder / "copy"
+        for name in ("data", "keys"):
+            shutil.copytree(local.folder / name, copy / name)
+        restored = local.settings(data_dir=copy / "data", key_dir=copy / "keys")
+
+        lines = await look(restored)
+
+        assert {} == wrongs(lines)
+        assert "it has the key of the newest run" in str(lines)
+        async with open_engine(restored, public_url=lambda: "http://public.example") as engine:
+            page = await engine.runs.list(ListRuns())
+            assert ["suspended"] == [view.status for view in page.data]
 
     async def test_what_was_not_looked_at_is_said(self, place: Place) -> None:
         lines = await look(place.settings(public_url="http://127.0.0.1:9"))

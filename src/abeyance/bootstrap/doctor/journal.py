@@ -11,7 +11,6 @@ from abeyance.bootstrap.doctor.report import Line, note, ok, unseen, wrong
 from abeyance.bootstrap.doctor.subject import Subject
 from abeyance.bootstrap.identity import NO_ORIGIN
 from abeyance.bootstrap.tables import TableSet
-from abeyance.journal.postgres.connecting import OLDEST_SERVER
 from abeyance.world import SystemWorld
 
 _MOST_OFF_S = 2.0
@@ -48,6 +47,8 @@ def _holder(lock: Path) -> int | None:
 
 
 def _server(state: ServerState) -> Iterator[Line]:
+    from abeyance.journal.postgres.connecting import OLDEST_SERVER
+
     if state.version < OLDEST_SERVER:
         yield wrong("store", f"PostgreSQL {state.name}", "PostgreSQL 14 or later is needed")
     else:
