@@ -1,6 +1,6 @@
 """The page of a link in a real browser, with JavaScript off: Debian's chromium, driven by playwright.
 
-`ABEYANCE_TEST_SCREENSHOT` names a folder for pictures of it; `docs/how-to/link-page.png` is one.
+`ABEYANCE_TEST_SCREENSHOT` names a folder for pictures of it; the one in the how-to page is `filled`.
 """
 
 import os
