@@ -25,8 +25,7 @@ Switches take `on` or `off` (also `true`, `yes`, `1` and `false`, `no`, `0`).
 
 """
 
-FIND = """
-## How the client finds a server
+FIND = """## How the client finds a server
 
 The command line and `abeyance.Client` take, in this order:
 
@@ -50,7 +49,7 @@ def _sections() -> Iterator[str]:
     for name, field in Settings.model_fields.items():
         yield f"## `{variable_of(name)}`\n\n{field.description}\n\n{_default(field)}\n\n"
     for variable, description in CLIENT_VARIABLES.items():
-        yield f"## `{variable}`\n\n{description}\n"
+        yield f"## `{variable}`\n\n{description}\n\n"
 
 
 def _default(field: Any) -> str:

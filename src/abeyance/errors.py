@@ -13,6 +13,9 @@
     - InputInvalidError             the input doesn't fit the definition's input schema
     - NotFoundError
       . RunNotFoundError, DefinitionNotFoundError, WaitTokenNotFoundError
+      . WorkspaceNotFoundError, ProjectNotFoundError, ApiKeyNotFoundError
+    - TenantSuspendedError, TenantClosingError, ProjectSuspendedError   nothing goes on there
+    - TenantExistsError, TenantStateError, TenantDrainingError          it can't be changed so now
     - WaitTokenClosedError          the wait is over, or holds another answer
     - WaitTokenNotReachedError      the run hasn't come to the wait yet
     - WaitChangeNotSupportedError   the wait has no link
@@ -140,7 +143,7 @@ class UnauthenticatedError(RefusedError):
     code = "unauthenticated"
 
     def __init__(self) -> None:
-        super().__init__("send the deployment's key as `Authorization: Bearer <key>`")
+        super().__init__("send a key that is good now, as `Authorization: Bearer <key>`")
 
 
 class PermissionDeniedError(RefusedError):
@@ -205,6 +208,95 @@ class WaitTokenNotFoundError(NotFoundError):
 
     def __init__(self) -> None:
         super().__init__("no wait has this link")
+
+
+class WorkspaceNotFoundError(NotFoundError):
+    """No workspace has this name, or the key is another one's."""
+
+    code = "workspace-not-found"
+
+    def __init__(self) -> None:
+        super().__init__("no workspace has this name")
+
+
+class ProjectNotFoundError(NotFoundError):
+    """The workspace has no project of this name."""
+
+    code = "project-not-found"
+
+    def __init__(self) -> None:
+        super().__init__("the workspace has no project of this name")
+
+
+class TenantSuspendedError(RefusedError):
+    """The run's workspace is suspended: nothing goes on there."""
+
+    code = "tenant-suspended"
+
+    def __init__(self) -> None:
+        super().__init__("the workspace is suspended: its runs are cancelled, and none begins")
+
+
+class TenantClosingError(RefusedError):
+    """The run's workspace is closing or closed: nothing goes on there any more."""
+
+    code = "tenant-closing"
+
+    def __init__(self) -> None:
+        super().__init__("the workspace is closed for good: its runs are cancelled, and none begins")
+
+
+class ProjectSuspendedError(RefusedError):
+    """The run's project is suspended: nothing goes on there."""
+
+    code = "project-suspended"
+
+    def __init__(self) -> None:
+        super().__init__("the project is suspended: its runs are cancelled, and none begins")
+
+
+class TenantExistsError(RefusedError):
+    """There is a workspace or project of this name already."""
+
+    code = "tenant-exists"
+
+    def __init__(self) -> None:
+        super().__init__("there is one of this name already")
+
+
+class TenantStateError(RefusedError):
+    """The workspace or project is in a state that this change doesn't lead on from.
+
+    `state` is the one it is in: `active`, `suspended`, `closing` or `closed`.
+    """
+
+    code = "tenant-state-conflict"
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"it is {state}, which this doesn't change")
+        self.state = state
+
+
+class TenantDrainingError(RefusedError):
+    """A suspended workspace or project isn't restored while runs of it are still being cancelled.
+
+    `retry_after_s` is in seconds.
+    """
+
+    code = "tenant-draining"
+
+    def __init__(self, retry_after_s: int = 2) -> None:
+        super().__init__("its runs are still being cancelled: restore it again in a moment")
+        self.retry_after_s = retry_after_s
+
+
+class ApiKeyNotFoundError(NotFoundError):
+    """No API key has this id."""
+
+    code = "key-not-found"
+
+    def __init__(self) -> None:
+        super().__init__("no API key has this id")
 
 
 class WaitTokenClosedError(RefusedError):
@@ -310,6 +402,10 @@ class StoreUnavailableError(AbeyanceError):
         self.retry_after_s = retry_after_s
 
 
+class PerhapsStoredError(StoreUnavailableError):
+    """The store was lost in the middle of a write, and can't be asked: it may be there."""
+
+
 class ConflictError(AbeyanceError):
     """The stream has moved on since it was read, or the lease is held by somebody else: decide again."""
 
@@ -400,10 +496,6 @@ class ValueInvalidError(ToolError):
         more = [f"and {len(issues) - 20} more"] if len(issues) > 20 else []
         super().__init__("; ".join(shown + more))
         self.issues = tuple(issues)
-
-
-class PerhapsStoredError(StoreUnavailableError):
-    """The store was lost in the middle of a write, and can't be asked: it may be there."""
 
 
 class UnexpectedResponseError(ToolError):

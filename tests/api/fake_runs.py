@@ -1,17 +1,22 @@
 """A `RunService` that answers what it is told to and remembers what it was asked."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
 import falcon.testing
 from falcon.asgi import App, Request, Response
 
+from abeyance.audit.export import Filter
+from abeyance.engine.api_keys import ApiKeyView, CreateApiKey
+from abeyance.engine.callers import Caller
 from abeyance.engine.questions import Question
 from abeyance.engine.replies import UsedKey
+from abeyance.engine.run_scopes import RunScope
 from abeyance.engine.service import ListRuns, OpenLink, RunService, StartRun
-from abeyance.errors import WaitTokenNotFoundError
+from abeyance.errors import ApiKeyNotFoundError, NotFoundError, WaitTokenNotFoundError
 from abeyance.http import samples
 from abeyance.http.app import HttpServices, create_app
 from abeyance.http.authentication import AuthenticationOff, DeploymentKey
@@ -23,6 +28,19 @@ LINK = f"/v1/wait-tokens/{TOKEN}/complete"
 RUN = f"/v1/runs/{samples.RUN_ID}"
 KEY = "abk_0123456789"
 AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
+
+API_KEY = ApiKeyView(
+    id="key_06ek2h0u4g5q1c8v",
+    name="the shop",
+    workspace="default",
+    project=None,
+    grants=("read",),
+    executes=None,
+    created_at=datetime(2026, 10, 25, 9, tzinfo=UTC),
+    expires_at=None,
+    revoked_at=None,
+    created_by="deployment",
+)
 
 Thing = TypeVar("Thing")
 
@@ -36,6 +54,7 @@ class FakeRuns:
     entries: Page[JournalEntry] = field(default_factory=lambda: Page(data=(), next_cursor=None))
     records: Page[AuditRecord] = field(default_factory=lambda: Page(data=(), next_cursor=None))
     found: tuple[str, ...] = ()
+    place: RunScope = RunScope("default", "default", "shop.ship-order")
     question: Question = field(
         default_factory=lambda: Question(name="the carrier's confirmation", schema={}, state="open")
     )
@@ -50,6 +69,9 @@ class FakeRuns:
         if method in self.failures:
             raise self.failures[method]
         return result
+
+    async def scope(self, run_id: UUID) -> RunScope:
+        return self.place
 
     async def start(self, command: StartRun) -> RunView:
         return await self._answer("start", command, self.run)
@@ -95,7 +117,13 @@ class FakeRuns:
         return FakeLink(self)
 
     async def audit_log(
-        self, *, after: int = -1, limit: int = 100, run_id: UUID | None = None, kind: str | None = None
+        self,
+        caller: Caller,
+        *,
+        after: int = -1,
+        limit: int = 100,
+        run_id: UUID | None = None,
+        kind: str | None = None,
     ) -> Page[AuditRecord]:
         return await self._answer("audit_log", (after, limit, run_id, kind), self.records)
 
@@ -113,6 +141,11 @@ class FakeLink:
     """The link `TOKEN`."""
 
     runs: FakeRuns
+    run_id: UUID = samples.RUN_ID
+    wait_id: str = samples.TOKEN_ID
+
+    async def confirm(self) -> None:
+        await self.runs._answer("confirm", None, None)
 
     async def answer(self, value: bytes) -> None:
         await self.runs._answer("answer", value, None)
@@ -124,10 +157,66 @@ class FakeLink:
         return await self.runs._answer("ask", None, self.runs.question)
 
 
+class FakeKeys:
+    """API keys that are made and revoked by name only."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+
+    async def create(self, caller: Caller, command: CreateApiKey) -> tuple[ApiKeyView, str]:
+        self.calls.append(("create", (caller, command)))
+        return replace(API_KEY, name=command.name), "abk_" + "x" * 43
+
+    async def page(self, caller: Caller, *, limit: int = 50, cursor: str | None = None) -> Page[ApiKeyView]:
+        self.calls.append(("page", (caller, limit, cursor)))
+        return Page(data=(API_KEY,), next_cursor=None)
+
+    async def revoke(self, caller: Caller, key_id: str) -> ApiKeyView:
+        self.calls.append(("revoke", (caller, key_id)))
+        if key_id != API_KEY.id:
+            raise ApiKeyNotFoundError
+        return API_KEY
+
+
+class FakeLog:
+    """A log of one checkpoint, one tile and one record, which notes what is exported."""
+
+    def __init__(self) -> None:
+        self.exported: list[tuple[Filter, str | None]] = []
+
+    async def checkpoint(self) -> str:
+        return "log.example/runs\n1\nroot\n\n— log.example/runs c2ln\n"
+
+    async def tile(self, path: str) -> bytes:
+        if path != "0/x001/000.p/1":
+            raise NotFoundError("the log has no such tile")
+        return b"\x00\xff" * 16
+
+    async def proof(self, record: str) -> str:
+        if record != "0":
+            raise NotFoundError("the newest checkpoint has no such record")
+        return "c2sp.org/tlog-proof@v1\nindex 0\n"
+
+    async def export(self, wanted: Filter, actor: str | None) -> AsyncIterator[bytes]:
+        self.exported.append((wanted, actor))
+        return self._pieces()
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        yield b'{"abeyance-bundle":1}\n'
+        yield b'{"end":{}}\n'
+
+
 def api(runs: FakeRuns, **more: Any) -> App[Request, Response]:
     """The application over `runs`, with the key `KEY`; `auth=AuthenticationOff()` for none."""
     service: RunService = runs
-    fields: dict[str, Any] = {"runs": service, "auth": DeploymentKey(KEY), "world": SystemWorld(), **more}
+    fields: dict[str, Any] = {
+        "runs": service,
+        "auth": DeploymentKey(KEY),
+        "world": SystemWorld(),
+        "audit": FakeLog(),
+        "keys": FakeKeys(),
+        **more,
+    }
     return create_app(HttpServices(**fields))
 
 

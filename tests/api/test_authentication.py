@@ -20,12 +20,17 @@ CLOSED_TO_ALL = [
 ]
 
 
+def sent(header: bytes | None) -> list[tuple[bytes, bytes]]:
+    return [] if header is None else [(b"authorization", header)]
+
+
+@pytest.mark.anyio
 class TestDeploymentKey:
     @pytest.mark.parametrize(
         "header", [f"Bearer {KEY}", f"bearer {KEY}", f"BEARER {KEY}", f"Bearer   {KEY}", f"Bearer {KEY} "]
     )
-    def test_the_key_opens_whatever_the_schemes_case(self, header: str) -> None:
-        assert "deployment" == DeploymentKey(KEY).check(header.encode())
+    async def test_the_key_opens_whatever_the_schemes_case(self, header: str) -> None:
+        assert "deployment" == (await DeploymentKey(KEY).check(sent(header.encode()))).actor
 
     @pytest.mark.case("F07")
     @pytest.mark.parametrize(
@@ -50,20 +55,20 @@ class TestDeploymentKey:
             KEY.encode(),
         ],
     )
-    def test_anything_else_is_refused(self, header: bytes | None) -> None:
+    async def test_anything_else_is_refused(self, header: bytes | None) -> None:
         with pytest.raises(UnauthenticatedError):
-            DeploymentKey(KEY).check(header)
+            await DeploymentKey(KEY).check(sent(header))
 
     @pytest.mark.case("F07")
-    def test_the_last_line_of_a_key_file_does_not_count(self) -> None:
-        assert "deployment" == DeploymentKey(f"{KEY}\n").check(b"Bearer " + KEY.encode())
+    async def test_the_last_line_of_a_key_file_does_not_count(self) -> None:
+        assert "deployment" == (await DeploymentKey(f"{KEY}\n").check(sent(b"Bearer " + KEY.encode()))).actor
 
     @pytest.mark.parametrize("key", ["", " \n", "two words", "schlüssel", "a\nb"])
-    def test_a_key_that_no_header_can_hold_is_refused(self, key: str) -> None:
+    async def test_a_key_that_no_header_can_hold_is_refused(self, key: str) -> None:
         with pytest.raises(ConfigurationError):
             DeploymentKey(key)
 
-    def test_it_shows_no_key(self) -> None:
+    async def test_it_shows_no_key(self) -> None:
         assert KEY not in repr(vars(DeploymentKey(KEY)))
 
 

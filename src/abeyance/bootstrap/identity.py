@@ -9,7 +9,7 @@ that the log doesn't certify stops the start.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from abeyance.bootstrap.keys import DeploymentKeys
 from abeyance.crypto.signing import FileSigner, decode_public_key, encode_public_key
@@ -25,6 +25,7 @@ from abeyance.journal.events import (
     WorkspaceCreated,
 )
 from abeyance.journal.store import EventRow, JournalStore
+from abeyance.journal.workspace_streams import workspace_stream
 from abeyance.world import World
 
 NO_ORIGIN = "ABEYANCE_ORIGIN is not set: a new store needs its log's name, such as shop.example.com/runs"
@@ -142,11 +143,6 @@ def read_identity(rows: list[EventRow]) -> Identity:
         if isinstance(event, KeyAdded):
             keys[event.use][bytes.fromhex(event.kid)] = decode_public_key(event.key)
     return Identity(codec.origin, keys["events"], keys["log"])
-
-
-def workspace_stream(workspace: str) -> UUID:
-    """The stream of a workspace."""
-    return uuid5(DEPLOYMENT_STREAM, f"workspace:{workspace}")
 
 
 async def record_definitions(

@@ -1,8 +1,9 @@
 """The limit of requests to links, as the settings say: who counts, where, and whose word is believed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 
 from abeyance.bootstrap.stores import Stores
 from abeyance.crypto.sealing import RunKey
@@ -15,11 +16,19 @@ from abeyance.settings import Settings
 from abeyance.world import World
 
 
+@dataclass(frozen=True, slots=True)
+class LinkLimit:
+    """The gate before links in this process, and its counters for `/metrics`."""
+
+    gate: LinkGate
+    counters: Callable[[], Mapping[str, float]]
+
+
 @asynccontextmanager
-async def open_link_gate(settings: Settings, stores: Stores) -> AsyncIterator[LinkGate]:
-    """The gate before links in this process. Gives back its permits when it is left."""
+async def open_link_limit(settings: Settings, stores: Stores) -> AsyncIterator[LinkLimit]:
+    """The limit of this process. It gives back its permits when it is left."""
     if settings.link_rate == 0:
-        yield OpenGate()
+        yield LinkLimit(OpenGate(), dict)
         return
     limiter = RateLimiter(
         _permit_store(settings, stores.world),
@@ -29,7 +38,7 @@ async def open_link_gate(settings: Settings, stores: Stores) -> AsyncIterator[Li
     )
     tending = asyncio.create_task(limiter.run())
     try:
-        yield ClientGate(limiter, Proxies(settings.trusted_proxies))
+        yield LinkLimit(ClientGate(limiter, Proxies(settings.trusted_proxies)), limiter.counters)
     finally:
         tending.cancel()
         with suppress(asyncio.CancelledError):

@@ -7,13 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from abeyance.audit.service import AuditService
+from abeyance.bootstrap.api_keys import open_api_keys
+from abeyance.bootstrap.attempts import open_attempts
 from abeyance.bootstrap.idempotency import open_idempotency
 from abeyance.bootstrap.identity import record_definitions
+from abeyance.bootstrap.logkeeping import keeping_log
 from abeyance.bootstrap.reading import following
 from abeyance.bootstrap.stores import Stores, open_stores
-from abeyance.bootstrap.upkeep import remove_expired_replies
+from abeyance.bootstrap.tenants import open_tenants
+from abeyance.bootstrap.upkeep import cancel_runs_of_suspended, remove_expired_replies
 from abeyance.engine.acceptor import Acceptor
 from abeyance.engine.answers import AnswerChecks
+from abeyance.engine.api_keys import ApiKeys
+from abeyance.engine.attempts import LinkAttempts
 from abeyance.engine.definitions import Definitions
 from abeyance.engine.effects import Workshop
 from abeyance.engine.executor import Executor, Limits
@@ -22,6 +29,8 @@ from abeyance.engine.keyring import KeyRing
 from abeyance.engine.packs import load_pack
 from abeyance.engine.replies import Replies
 from abeyance.engine.runs import Runs
+from abeyance.engine.tenants import Tenants
+from abeyance.engine.waits import Waits
 from abeyance.journal.events import DefinitionRef
 from abeyance.settings import Settings
 
@@ -33,12 +42,19 @@ _SPARE_THREADS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """One process's engine: its service, its executor, its idempotency keys, and what they stand on."""
+    """One process's engine: its services, its executor, its idempotency keys, the attempts at its links, its
+    log, its API keys, its workspaces and projects, and what they stand on.
+    """
 
     stores: Stores
     replies: Replies
     executor: Executor
     runs: Runs
+    waits: Waits
+    attempts: LinkAttempts
+    audit: AuditService
+    api_keys: ApiKeys
+    tenants: Tenants
 
 
 @asynccontextmanager
@@ -68,14 +84,30 @@ async def open_engine(
             testing_only_barrier=testing_only_barrier,
         )
         reading = await stack.enter_async_context(following(stores))
+        log = await stack.enter_async_context(keeping_log(stores, reading))
         acceptor = Acceptor(executor, AnswerChecks(definitions, stores.journal))
         replies = await open_idempotency(stores, keys)
+        tenants = open_tenants(stores, executor)
         for work in (_follow_clock(stores), remove_expired_replies(replies)):
             stack.callback(asyncio.create_task(work).cancel)
         await executor.start()
         stack.push_async_callback(executor.stop)
-        runs = Runs(executor, acceptor, reading.lists)
-        yield Engine(stores=stores, replies=replies, executor=executor, runs=runs)
+        sweeping = asyncio.create_task(cancel_runs_of_suspended(tenants.sweeper, tenants.wake))
+        stack.callback(sweeping.cancel)
+        runs = Runs(executor, acceptor, reading.lists, tenants.service)
+        attempts = await stack.enter_async_context(open_attempts(stores))
+        waits = Waits(executor, reading.lists, attempts)
+        yield Engine(
+            stores=stores,
+            replies=replies,
+            executor=executor,
+            runs=runs,
+            waits=waits,
+            attempts=attempts,
+            audit=log.service,
+            api_keys=open_api_keys(stores),
+            tenants=tenants.service,
+        )
 
 
 def _limits(settings: Settings, *, dev: bool) -> Limits:

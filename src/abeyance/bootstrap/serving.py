@@ -18,9 +18,11 @@ from typing import Any, Literal
 
 from gunicorn.app.base import BaseApplication
 
+from abeyance.bootstrap.api_keys import authentication
+from abeyance.bootstrap.attempts import notes_of
 from abeyance.bootstrap.broken import broken_app
 from abeyance.bootstrap.identity import NO_ORIGIN
-from abeyance.bootstrap.limits import open_link_gate
+from abeyance.bootstrap.limits import open_link_limit
 from abeyance.bootstrap.logs import GunicornLog, configure_logging
 from abeyance.bootstrap.once import Once
 from abeyance.bootstrap.opening import Engine, open_engine
@@ -29,7 +31,6 @@ from abeyance.console.app import create_app
 from abeyance.engine.host import Barrier
 from abeyance.errors import AbeyanceError, ConfigurationError, StoreUnavailableError
 from abeyance.http.app import HttpServices, create_worker_app
-from abeyance.http.authentication import AuthenticationOff, DeploymentKey
 from abeyance.journal.sqlite.lock import FolderLock, mounted_filesystem
 from abeyance.settings import Settings
 
@@ -91,15 +92,19 @@ class Process:
                 testing_only_barrier=self._barrier,
             )
         )
-        gate = await self._stack.enter_async_context(open_link_gate(self.settings, engine.stores))
+        limit = await self._stack.enter_async_context(open_link_limit(self.settings, engine.stores))
         services = HttpServices(
             runs=engine.runs,
-            gate=gate,
-            auth=_authentication(self.settings),
+            gate=limit.gate,
+            counters=limit.counters,
+            auth=authentication(self.settings, engine.api_keys),
             world=engine.stores.world,
             max_waiting=self.settings.max_waiting,
             replies=engine.replies,
+            waits=engine.waits,
+            notes=notes_of(self.settings, engine.attempts),
             audit=engine.audit,
+            keys=engine.api_keys,
         )
         self._app = create_worker_app(services) if self.role == "worker" else create_app(services)
         self._engine = engine
@@ -176,12 +181,6 @@ def _sources(settings: Settings) -> list[str]:
     """The project's Python files, watched also while one of them can't be imported."""
     files = (file for file in settings.pack_dir.rglob("*.py") if not _HIDDEN & set(file.parts))
     return [str(file) for file in islice(files, _MOST_WATCHED)]
-
-
-def _authentication(settings: Settings) -> Any:
-    if not settings.auth or settings.api_key is None:
-        return AuthenticationOff()
-    return DeploymentKey(settings.api_key)
 
 
 class Server(BaseApplication):  # type: ignore[misc] # gunicorn is untyped

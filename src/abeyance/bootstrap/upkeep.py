@@ -3,6 +3,7 @@ expired.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from abeyance.bootstrap.reading import open_reading
 from abeyance.bootstrap.stores import open_journal, open_moment, open_stores
 from abeyance.bootstrap.tables import TableSet, table_sets
 from abeyance.engine.replies import Replies
+from abeyance.engine.sweeping import Sweeper
 from abeyance.errors import BadInputError, ConfigurationError
 from abeyance.journal.envelope import EventCodec, read_origin
 from abeyance.journal.events import DEPLOYMENT_STREAM
@@ -22,6 +24,7 @@ from abeyance.world import SystemWorld
 
 _log = logging.getLogger("abeyance.upkeep")
 _EXPIRY_EVERY_S = 300.0
+_SWEEP_EVERY_S = 1.0
 # A page is one short transaction: what else is written meanwhile waits for no more than that.
 _EXPIRED_AT_ONCE = 500
 
@@ -128,6 +131,21 @@ async def remove_expired_replies(replies: Replies) -> None:
                 pass
         except Exception as error:
             _log.warning("expired idempotency keys couldn't be removed: %s", type(error).__name__)
+
+
+async def cancel_runs_of_suspended(sweeper: Sweeper, wake: asyncio.Event) -> None:
+    """Cancel the runs of suspended workspaces and projects: when `wake` is set, and every second what another
+    process suspended, or left unfinished; until cancelled.
+    """
+    while True:
+        wake.clear()
+        try:
+            while await sweeper.sweep():
+                pass
+        except Exception as error:
+            _log.warning("runs of a suspended tenant couldn't be cancelled: %s", type(error).__name__)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(wake.wait(), _SWEEP_EVERY_S)
 
 
 def is_dev(settings: Settings) -> bool:

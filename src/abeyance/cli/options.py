@@ -37,6 +37,14 @@ Key = Annotated[
         help="Makes this count once, however often it is sent with the same key in 24 hours.",
     ),
 ]
+Workspace = Annotated[
+    str | None,
+    typer.Option(
+        "--workspace",
+        metavar="ID",
+        help="The workspace to work in (ABEYANCE_WORKSPACE). An API key has its own.",
+    ),
+]
 AsTable = Annotated[bool, typer.Option("--table", help="A table for people instead of JSON.")]
 Pack = Annotated[
     str | None,
@@ -61,11 +69,11 @@ Database = Annotated[
 _UNITS_MS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-def connect(url: str | None) -> "Client":
+def connect(url: str | None, workspace: str | None = None) -> "Client":
     """A client of the server that `url` names or that is found; its numbers keep every digit."""
     from abeyance.client import Client
 
-    return Client(url, parse_float=Decimal)
+    return Client(url, workspace=workspace, parse_float=Decimal)
 
 
 def only(option: str, given: Sequence[str] | None) -> str | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from abeyance.cli.output import print_table, say, visible
 from abeyance.client.encoding import encode
+from abeyance.client.keys import ApiKey, ApiKeyPage
 from abeyance.client.results import AuditPage, JournalEvent, JournalPage, Run, RunPage
 
 
@@ -35,6 +36,22 @@ def print_audit_log(page: AuditPage) -> None:
     print_table(("index", "run", "#", "time", "event", "step", "answer"), rows)
     if page.has_more:
         say(f"There are more: --after={page.data[-1].index}")
+
+
+def print_keys(page: ApiKeyPage) -> None:
+    """A line a key: id, name, project, grants, what it executes, when it was made and ends."""
+    print_table(("key", "name", "project", "grants", "executes", "created", "good"), map(_key, page.data))
+    if page.next_cursor:
+        say(f"There are more: --cursor={visible(page.next_cursor)}")
+
+
+def _key(key: ApiKey) -> tuple[str, ...]:
+    executes = "" if "execute" not in key.grants else ", ".join(key.executes or ("all",))
+    good = "" if key.expires_at is None else f"until {_time(key.expires_at)}"
+    if key.revoked_at is not None:
+        good = f"revoked {_time(key.revoked_at)}"
+    rights = (key.project_id or "all", ", ".join(key.grants), executes)
+    return (key.id, key.name, *rights, _time(key.created_at), good)
 
 
 def _run(run: Run) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from abeyance.client.audit import Audit
-from abeyance.client.discovery import find_server
+from abeyance.client.discovery import find_server, find_workspace
 from abeyance.client.encoding import JsonText
 from abeyance.client.errors import (
     AnswerInvalid,
@@ -39,6 +39,7 @@ from abeyance.client.errors import (
     WaitTokenClosed,
     WaitTokenNotFound,
 )
+from abeyance.client.keys import ApiKey, ApiKeyPage, Keys
 from abeyance.client.results import (
     AuditPage,
     AuditRecord,
@@ -57,6 +58,8 @@ from abeyance.client.runs import Runs
 __all__ = [
     "AnswerInvalid",
     "ApiError",
+    "ApiKey",
+    "ApiKeyPage",
     "Audit",
     "AuditPage",
     "AuditRecord",
@@ -72,6 +75,7 @@ __all__ = [
     "JournalEvent",
     "JournalPage",
     "JsonText",
+    "Keys",
     "NotFound",
     "OtherWait",
     "PermissionDenied",
@@ -99,10 +103,11 @@ __all__ = [
 class Client:
     """One server's API, over one pool of connections. Close it, or use it in `with`.
 
-    `base_url` is the server's address (a path is kept), `token` the deployment's key, `timeout_s` the seconds
-    to wait for a reply (a start waits up to 30 s for its run). `parse_float` makes the numbers of outputs and
-    contents that aren't whole: `float`, or `decimal.Decimal` where every digit counts. Whole numbers are
-    always exact.
+    `base_url` is the server's address (a path is kept), `token` the deployment's key or an API key,
+    `workspace` the one to work in with the deployment's key (left out: `ABEYANCE_WORKSPACE`, else `default`),
+    `timeout_s` the seconds to wait for a reply (a start waits up to 30 s for its run). `parse_float` makes
+    the numbers of outputs and contents that aren't whole: `float`, or `decimal.Decimal` where every digit
+    counts. Whole numbers are always exact.
     """
 
     def __init__(
@@ -110,6 +115,7 @@ class Client:
         base_url: str | None = None,
         token: str | None = None,
         *,
+        workspace: str | None = None,
         timeout_s: float = 60.0,
         parse_float: Callable[[str], object] = float,
     ) -> None:
@@ -117,9 +123,15 @@ class Client:
         from abeyance.client.transport import Transport
 
         server = find_server(base_url, token)
-        self._transport = Transport(server, timeout_s=timeout_s, parse_float=parse_float)
+        self._transport = Transport(
+            server,
+            workspace=workspace or find_workspace(),
+            timeout_s=timeout_s,
+            parse_float=parse_float,
+        )
         self.runs = Runs(self._transport)
         self.audit = Audit(self._transport)
+        self.keys = Keys(self._transport)
 
     @property
     def base_url(self) -> str:

@@ -60,6 +60,11 @@ def find_server(base_url: str | None, token: str | None, env: Mapping[str, str] 
     )
 
 
+def find_workspace(env: Mapping[str, str] = os.environ) -> str | None:
+    """The workspace to work in: `ABEYANCE_WORKSPACE`."""
+    return env.get("ABEYANCE_WORKSPACE", "").strip() or None
+
+
 def write_dev_file(path: Path, *, url: str, token: str | None, pid: int) -> None:
     """Write the private file (0600, its folder 0700) in one move, so that a reader sees all of it or none."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -155,12 +155,12 @@ def parse_acceptable(reply: Json) -> None:
 
 def parse_run(reply: Json, source: str) -> Run:
     """The run in a reply."""
-    return _checked(lambda: _run(reply, source))
+    return checked(lambda: _run(reply, source))
 
 
 def parse_runs(reply: Json, source: str) -> RunPage:
     """The page of runs in a reply. Only the page has the source: the runs in it have none."""
-    return _checked(
+    return checked(
         lambda: RunPage(
             data=tuple(_run(run, "") for run in reply["data"]),
             next_cursor=reply.get("nextCursor"),
@@ -172,7 +172,7 @@ def parse_runs(reply: Json, source: str) -> RunPage:
 
 def parse_journal(reply: Json, source: str) -> JournalPage:
     """The page of a journal in a reply."""
-    return _checked(
+    return checked(
         lambda: JournalPage(
             data=tuple(map(_event, reply["data"])), has_more=bool(reply["hasMore"]), source=source
         )
@@ -181,7 +181,7 @@ def parse_journal(reply: Json, source: str) -> JournalPage:
 
 def parse_audit(reply: Json, source: str) -> AuditPage:
     """The page of the audit log in a reply."""
-    return _checked(
+    return checked(
         lambda: AuditPage(
             data=tuple(map(_record, reply["data"])), has_more=bool(reply["hasMore"]), source=source
         )
@@ -191,7 +191,8 @@ def parse_audit(reply: Json, source: str) -> AuditPage:
 _UNKNOWN = "unknown"
 
 
-def _checked(parse: Callable[[], Item]) -> Item:
+def checked(parse: Callable[[], Item]) -> Item:
+    """What `parse` makes of a reply. Raises `UnexpectedReply` if the reply lacks something."""
     try:
         return parse()
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -214,10 +215,10 @@ def _run(reply: Json, source: str) -> Run:
         workspace_id=reply["workspaceId"],
         project_id=reply["projectId"],
         labels=reply["labels"],
-        created_at=_time(reply["createdAt"]),
-        updated_at=_time(reply["updatedAt"]),
-        expires_at=_time(reply["expiresAt"]),
-        completed_at=_time_or_none(reply.get("completedAt")),
+        created_at=parse_time(reply["createdAt"]),
+        updated_at=parse_time(reply["updatedAt"]),
+        expires_at=parse_time(reply["expiresAt"]),
+        completed_at=parse_time_or_none(reply.get("completedAt")),
         output=reply.get("output"),
         failure=_failure(failure) if failure is not None else None,
         parent_run_id=reply.get("parentRunId"),
@@ -246,8 +247,8 @@ def _token(reply: Json) -> WaitToken:
         tool=ToolRef(reply["tool"]["id"], reply["tool"]["version"]),
         node_id=reply["nodeId"],
         line=reply.get("line"),
-        created_at=_time(reply["createdAt"]),
-        times_out_at=_time(reply["timesOutAt"]),
+        created_at=parse_time(reply["createdAt"]),
+        times_out_at=parse_time(reply["timesOutAt"]),
     )
 
 
@@ -255,7 +256,7 @@ def _other(reply: Json) -> OtherWait:
     return OtherWait(
         what=reply["what"],
         node_id=reply.get("nodeId"),
-        due_at=_time_or_none(reply.get("dueAt")),
+        due_at=parse_time_or_none(reply.get("dueAt")),
         details=reply.get("details") or {},
     )
 
@@ -264,7 +265,7 @@ def _event(reply: Json) -> JournalEvent:
     return JournalEvent(
         sequence=reply["sequence"],
         kind=reply["kind"],
-        timestamp=_time(reply["timestamp"]),
+        timestamp=parse_time(reply["timestamp"]),
         node_id=reply.get("nodeId"),
         payload=reply.get("payload") or {},
         content=reply.get("content"),
@@ -282,9 +283,11 @@ def _record(reply: Json) -> AuditRecord:
     )
 
 
-def _time(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
+    """A moment in a reply."""
     return datetime.fromisoformat(text)
 
 
-def _time_or_none(text: str | None) -> datetime | None:
-    return None if text is None else _time(text)
+def parse_time_or_none(text: str | None) -> datetime | None:
+    """A moment in a reply that may have none."""
+    return None if text is None else parse_time(text)

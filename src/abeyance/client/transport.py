@@ -34,13 +34,22 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 class Transport:
     """Sends requests with the server's token. Proxy variables don't hold for this machine's own server."""
 
-    def __init__(self, server: Server, *, timeout_s: float, parse_float: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        server: Server,
+        *,
+        timeout_s: float,
+        parse_float: Callable[[str], object],
+        workspace: str | None = None,
+    ) -> None:
         self.base_url = server.url
         self._found_in = server.found_in
         self._parse_float = parse_float
         headers = {"Accept": "application/json", "User-Agent": f"abeyance/{__version__}"}
         if server.token:
             headers["Authorization"] = f"Bearer {server.token}"
+        if workspace:
+            headers["Abeyance-Workspace"] = workspace
         self._http = httpx.Client(
             base_url=server.url,
             headers=headers,

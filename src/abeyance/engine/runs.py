@@ -5,22 +5,22 @@ written with the events and so never behind.
 """
 
 import asyncio
-import re
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 from uuid import UUID
 
 from abeyance.engine import crash_loops, decisions
 from abeyance.engine.acceptor import Acceptor, Answerable
 from abeyance.engine.actor import Actor
-from abeyance.engine.definitions import Definition, Flow
+from abeyance.engine.callers import Caller
 from abeyance.engine.executor import Executor
 from abeyance.engine.journal_pages import journal_page
 from abeyance.engine.replies import UsedKey
+from abeyance.engine.run_scopes import RunScope, RunScopes
 from abeyance.engine.run_views import stored_view
-from abeyance.engine.schemas import check_with_model
 from abeyance.engine.service import ListRuns, StartRun
+from abeyance.engine.start_checks import check_input, checked_labels, checked_ttl, ref_of
+from abeyance.engine.tenants import Admission, Anywhere
 from abeyance.engine.turn import Session, Turn
 from abeyance.errors import (
     BadInputError,
@@ -28,28 +28,24 @@ from abeyance.errors import (
     ContentErasedError,
     DefinitionNotFoundError,
     IdempotencyKeyInFlightError,
-    InputInvalidError,
     ResumeNotSupportedError,
     RunAlreadyTerminalError,
     RunNotFoundError,
     StoreUnavailableError,
     WaitTokenNotFoundError,
 )
-from abeyance.journal.events import DefinitionRef
 from abeyance.journal.run import ENDED, parse_token_id
 from abeyance.projections.run_view import run_view_of
 from abeyance.projections.views import AuditRecord, JournalEntry, Page, RunView
 from abeyance.world import uuid7
 
-DEFAULT_TTL = timedelta(days=30)
-MAX_TTL = timedelta(days=365)
-MAX_LABELS = 16
 APP_KEY = "app-key"
-_LABEL_KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-_MAX_LABEL_LENGTH = 128
 _TRIES = 20
 _FIRST_LOOK_S = 0.02
 _LONGEST_LOOK_S = 0.25
+
+
+Sees = Callable[[UUID], Awaitable[bool]]
 
 
 class Lists(Protocol):
@@ -59,32 +55,38 @@ class Lists(Protocol):
         """Ids of runs, newest first."""
 
     async def audit_log(
-        self, *, after: int, limit: int, run_id: UUID | None, kind: str | None
+        self, *, after: int, limit: int, run_id: UUID | None, kind: str | None, sees: Sees
     ) -> Page[AuditRecord]:
-        """Sealed events."""
+        """Sealed events of the streams that `sees` says yes to."""
 
 
 class Runs:
     """The service over one executor."""
 
     def __init__(
-        self, executor: Executor, acceptor: Acceptor, lists: Lists, *, workspace: str = "default"
+        self, executor: Executor, acceptor: Acceptor, lists: Lists, admission: Admission | None = None
     ) -> None:
         self._executor = executor
         self._acceptor = acceptor
         self._lists = lists
-        self._workspace = workspace
+        self._admission = admission or Anywhere()
+        self._scopes = RunScopes(executor.store, executor.desk.codec)
+
+    async def scope(self, run_id: UUID) -> RunScope:
+        """See `RunService.scope`."""
+        return await self._scopes.of(run_id)
 
     async def start(self, command: StartRun) -> RunView:
         """See `RunService.start`."""
+        await self._admission.check_start(command.workspace, command.project)
         definition = self._executor.definitions.find(command.kind, command.id, command.version)
         if definition is None:
             raise DefinitionNotFoundError
         if command.participant is not None:
             raise BadInputError("this release keeps no participants: leave `participant` out")
-        ttl = _checked_ttl(command.ttl_ms)
-        labels = _checked_labels(command.labels)
-        _check_input(definition, command.input)
+        ttl = checked_ttl(command.ttl_ms)
+        labels = checked_labels(command.labels)
+        check_input(definition, command.input)
         desk = self._executor.desk
         key = await self._executor.keys.fresh()
         session = Session(desk, key, uuid7(desk.world), definition)
@@ -93,21 +95,30 @@ class Runs:
             turn.batch.reply = None if command.key is None else command.key.row
             decisions.begin(
                 turn,
-                _ref(definition),
+                ref_of(definition),
                 command.input,
                 ttl=ttl,
                 labels=labels,
                 actor=command.actor,
-                workspace=self._workspace,
+                workspace=command.workspace,
                 project=command.project,
             )
 
-        actor = await self._executor.begin(session, begin)
+        try:
+            actor = await self._executor.begin(session, begin)
+        except (ConflictError, StoreUnavailableError):
+            await self._admission.check(command.workspace, command.project)  # the append doesn't say why
+            raise
         if actor is None:
             return await self._wait_elsewhere(session.run_id, command.wait_s if command.wait else 0)
         if actor.settled:
             return _view_of(session)
         return await self._rested(session.run_id, actor, command.wait_s if command.wait else 0)
+
+    async def check_tenant(self, run_id: UUID) -> None:
+        """See `RunService.check_tenant`."""
+        scope = await self._scopes.of(run_id)
+        await self._admission.check(scope.workspace, scope.project)
 
     async def get(self, run_id: UUID, *, wait_s: float = 0.0) -> RunView:
         """See `RunService.get`."""
@@ -201,10 +212,20 @@ class Runs:
         return await self._acceptor.open_link(token)
 
     async def audit_log(
-        self, *, after: int = -1, limit: int = 100, run_id: UUID | None = None, kind: str | None = None
+        self,
+        caller: Caller,
+        *,
+        after: int = -1,
+        limit: int = 100,
+        run_id: UUID | None = None,
+        kind: str | None = None,
     ) -> Page[AuditRecord]:
         """See `RunService.audit_log`."""
-        return await self._lists.audit_log(after=after, limit=limit, run_id=run_id, kind=kind)
+
+        async def sees(stream: UUID) -> bool:
+            return await self._scopes.sees(caller, stream)
+
+        return await self._lists.audit_log(after=after, limit=limit, run_id=run_id, kind=kind, sees=sees)
 
     async def problems(self) -> tuple[str, ...]:
         """See `RunService.problems`."""
@@ -257,38 +278,3 @@ def _view_of(session: Session) -> RunView:
     if session.state is None:
         raise RunNotFoundError
     return run_view_of(session.state, session.opened, session.ending, session.contents)
-
-
-def _ref(definition: Definition) -> DefinitionRef:
-    kind = "flow" if isinstance(definition, Flow) else "script"
-    return DefinitionRef.model_validate(
-        {"digest": definition.digest, "id": definition.id, "kind": kind, "version": definition.version}
-    )
-
-
-def _check_input(definition: Definition, value: bytes) -> None:
-    issues = definition.input.schema.check_canonical(value) or check_with_model(
-        definition.input.adapter, value
-    )
-    if issues:
-        raise InputInvalidError(issues)
-
-
-def _checked_ttl(ttl_ms: int | None) -> timedelta:
-    if ttl_ms is None:
-        return DEFAULT_TTL
-    ttl = timedelta(milliseconds=min(ttl_ms, 10**12))
-    if not timedelta(milliseconds=1) <= ttl <= MAX_TTL:
-        raise BadInputError("ttlMs is from 1 ms to 365 days")
-    return ttl
-
-
-def _checked_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    if len(labels) > MAX_LABELS:
-        raise BadInputError(f"a run has at most {MAX_LABELS} labels")
-    for name, value in labels.items():
-        if not _LABEL_KEY.fullmatch(name):
-            raise BadInputError("a label's name is 1 to 63 of a-z, 0-9, '.', '_' and '-'")
-        if not value or len(value) > _MAX_LABEL_LENGTH or not value.isprintable():
-            raise BadInputError(f"a label's value is 1 to {_MAX_LABEL_LENGTH} printable characters")
-    return dict(sorted(labels.items()))

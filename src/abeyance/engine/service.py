@@ -10,7 +10,9 @@ from typing import Protocol
 from uuid import UUID
 
 from abeyance.engine.questions import Question
+from abeyance.engine.callers import DEFAULT_WORKSPACE, Caller
 from abeyance.engine.replies import UsedKey
+from abeyance.engine.run_scopes import RunScope
 from abeyance.projections.views import AuditRecord, JournalEntry, Page, RunView
 
 
@@ -31,6 +33,7 @@ class StartRun:
     wait_s: float = 30.0
     ttl_ms: int | None = None
     participant: str | None = None
+    workspace: str = DEFAULT_WORKSPACE
     project: str = "default"
     labels: Mapping[str, str] = field(default_factory=dict)
     actor: str | None = None
@@ -39,8 +42,10 @@ class StartRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListRuns:
-    """Which runs to list, newest first. All filters must hold."""
+    """Which runs to list, newest first. All filters must hold. No `project` is every one of the workspace."""
 
+    workspace: str = DEFAULT_WORKSPACE
+    project: str | None = None
     status: str | None = None
     definition: str | None = None
     label: tuple[str, str] | None = None
@@ -51,11 +56,24 @@ class ListRuns:
 class OpenLink(Protocol):
     """A link that was found: its wait may be answered, or say why not."""
 
+    @property
+    def run_id(self) -> UUID:
+        """The run that waits, or will. Never shown to who has the link."""
+
+    @property
+    def wait_id(self) -> str:
+        """The id of the wait token."""
+
     async def answer(self, value: bytes) -> None:
         """Take `value` (canonical JSON) as the wait's answer. Returns once it is on disk.
 
         The same answer again returns again. Raises `AnswerInvalidError`, `WaitTokenClosedError`,
         `StoreUnavailableError`.
+        """
+
+    async def confirm(self) -> None:
+        """Return if the link still works. Whatever its request is refused with, this comes first: a link that
+        was killed answers as an unknown one. Raises `WaitTokenNotFoundError`, `StoreUnavailableError`.
         """
 
     async def check(self, value: bytes) -> None:
@@ -68,9 +86,17 @@ class OpenLink(Protocol):
 class RunService(Protocol):
     """Commands and queries over runs."""
 
+    async def scope(self, run_id: UUID) -> RunScope:
+        """Where the run belongs. Raises `RunNotFoundError`."""
+
     async def start(self, command: StartRun) -> RunView:
         """Start a run. Raises `DefinitionNotFoundError`, `InputInvalidError`, `BadInputError` (labels,
         ttl)."""
+
+    async def check_tenant(self, run_id: UUID) -> None:
+        """Return if the run's workspace and project let it go on. Raises `RunNotFoundError`,
+        `TenantSuspendedError`, `TenantClosingError`, `ProjectSuspendedError`.
+        """
 
     async def get(self, run_id: UUID, *, wait_s: float = 0.0) -> RunView:
         """The run now, or once it waits or has ended, at most `wait_s` seconds later.
@@ -125,9 +151,17 @@ class RunService(Protocol):
         unknown."""
 
     async def audit_log(
-        self, *, after: int = -1, limit: int = 100, run_id: UUID | None = None, kind: str | None = None
+        self,
+        caller: Caller,
+        *,
+        after: int = -1,
+        limit: int = 100,
+        run_id: UUID | None = None,
+        kind: str | None = None,
     ) -> Page[AuditRecord]:
-        """Sealed events after index `after`, in the journal's order."""
+        """Sealed events after index `after`, in the journal's order, that are there for `caller`: those of
+        the workspace's runs and its own, and with the deployment's key the deployment's.
+        """
 
     async def problems(self) -> tuple[str, ...]:
         """Why this process isn't ready to serve; empty if it is. Reads the store."""

@@ -16,17 +16,30 @@ from falcon.asgi import App, Request, Response
 
 from abeyance.engine.replies import Replies
 from abeyance.engine.service import RunService
+from abeyance.engine.waits import WaitService
 from abeyance.errors import AbeyanceError
+from abeyance.http.access import authorize
 from abeyance.http.authentication import Authentication
 from abeyance.http.disconnect import watch_body
 from abeyance.http.errors import MethodNotAllowedError, answer_crash, answer_falcon, answer_refusal
 from abeyance.http.idempotency import Idempotency
-from abeyance.http.request_log import CLIENT_GONE, RequestLog, find_header
+from abeyance.http.link_attempts import AttemptNotes, NoNotes
+from abeyance.http.request_log import CLIENT_GONE, RequestLog
+from abeyance.http.resources.keys import KeyService, key_routes
 from abeyance.http.resources.links import ODD_LINKS, TEMPLATE, LinkGate, OpenGate, WaitTokenLink
+from abeyance.http.resources.log import LogService, log_routes
 from abeyance.http.resources.process import Health, Metrics, OpenApi, Ready
 from abeyance.http.resources.records import AuditRecords, RunJournal
 from abeyance.http.resources.runs import Cancel, Resume, Retry, Run, Runs
 from abeyance.http.resources.waiting import WaitingRequests
+from abeyance.http.resources.waits import (
+    ExtendWait,
+    NoWaits,
+    RevokeLinks,
+    RotateLink,
+    Wait,
+    WaitsList,
+)
 from abeyance.world import World
 
 
@@ -41,6 +54,8 @@ class HttpServices:
     `max_waiting`: how many requests may wait for a run at once in this process; `wait_s`: how long each
     may, in seconds. `gate` bounds requests to links. `counters` gives more lines for `/metrics`: a name,
     with labels if it has any, and its value. `replies` are the idempotency keys; without them, none is kept.
+    `audit` is the log, `keys` are the API keys; without them the API has none.
+    `notes` keeps what came of requests with links.
     """
 
     runs: RunService
@@ -51,6 +66,10 @@ class HttpServices:
     gate: LinkGate = field(default_factory=OpenGate)
     counters: Callable[[], Mapping[str, float]] = _no_counters
     replies: Replies | None = None
+    audit: LogService | None = None
+    keys: KeyService | None = None
+    waits: WaitService = field(default_factory=NoWaits)
+    notes: AttemptNotes = field(default_factory=NoNotes)
 
 
 def create_app(services: HttpServices) -> App[Request, Response]:
@@ -58,7 +77,7 @@ def create_app(services: HttpServices) -> App[Request, Response]:
     app = Api(services)
     runs, waiting = services.runs, app.waiting
     idempotency = Idempotency(services.replies, waiting)
-    link = WaitTokenLink(runs, waiting, services.gate)
+    link = WaitTokenLink(runs, waiting, services.gate, services.notes)
     app.add_routes(
         {
             TEMPLATE: link,
@@ -68,10 +87,19 @@ def create_app(services: HttpServices) -> App[Request, Response]:
             "/v1/runs/{id}/cancel": Cancel(runs, idempotency),
             "/v1/runs/{id}/retry": Retry(runs, idempotency),
             "/v1/runs/{id}/journal": RunJournal(runs),
+            "/v1/runs/{id}/waits/{wait}": Wait(services.waits),
+            "/v1/runs/{id}/waits/{wait}/extend": ExtendWait(services.waits, idempotency),
+            "/v1/runs/{id}/waits/{wait}/rotate": RotateLink(services.waits, idempotency),
+            "/v1/runs/{id}/waits/{wait}/revoke": RevokeLinks(services.waits, idempotency),
+            "/v1/waits": WaitsList(services.waits),
             "/v1/audit/records": AuditRecords(runs),
             "/v1/openapi.json": OpenApi(),
         }
     )
+    if services.audit is not None:
+        app.add_routes(log_routes(services.audit))
+    if services.keys is not None:
+        app.add_routes(key_routes(services.keys, idempotency))
     app.add_sink(link.answer_odd, ODD_LINKS)
     return app
 
@@ -82,21 +110,27 @@ def create_worker_app(services: HttpServices) -> App[Request, Response]:
 
 
 class Doorkeeper:
-    """Middleware: refuses a method that the route doesn't have, then asks who is there."""
+    """Middleware: refuses a method that the route doesn't have, then asks who is there and what they may."""
 
-    def __init__(self, auth: Authentication) -> None:
+    def __init__(self, auth: Authentication, runs: RunService) -> None:
         self._auth = auth
+        self._runs = runs
         self._methods: dict[type, frozenset[str]] = {}
 
-    async def process_resource(self, req: Request, _: Response, resource: object, __: object) -> None:
-        """Runs once a route is found, before its responder. Raises `MethodNotAllowedError`,
-        `UnauthenticatedError`.
+    async def process_resource(
+        self, req: Request, _: Response, resource: object, params: Mapping[str, str]
+    ) -> None:
+        """Runs once a route is found, before its responder. Raises `MethodNotAllowedError`, and what
+        `Authentication.check` and `authorize` raise.
         """
         methods = self._methods.get(type(resource)) or self._learn(type(resource))
         if req.method not in methods:
             raise MethodNotAllowedError(", ".join(sorted(methods)))
         if not getattr(resource, "open_to_all", False):
-            req.context.actor = self._auth.check(find_header(req.scope["headers"], b"authorization"))
+            caller = await self._auth.check(req.scope["headers"])
+            req.context.caller = caller
+            req.context.actor = caller.actor
+            await authorize(req, caller, self._runs, params)
 
     def _learn(self, resource: type) -> frozenset[str]:
         methods = frozenset(name[3:].upper() for name in dir(resource) if name.startswith("on_"))
@@ -111,7 +145,7 @@ class Api(App[Request, Response]):
     def __init__(self, services: HttpServices) -> None:
         self._log = RequestLog(services.world)
         self.waiting = WaitingRequests(services.max_waiting, services.wait_s)
-        super().__init__(media_type=falcon.MEDIA_JSON, middleware=[self._log, Doorkeeper(services.auth)])
+        super().__init__(media_type=falcon.MEDIA_JSON, middleware=[self._log, Doorkeeper(services.auth, services.runs)])
         self.add_error_handler(Exception, answer_crash)
         self.add_error_handler(falcon.HTTPError, answer_falcon)
         self.add_error_handler(AbeyanceError, answer_refusal)

@@ -2,13 +2,14 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from abeyance.engine.api_keys import MAX_EXECUTES, MAX_TTL
 from abeyance.http.answers import PageOf
 from abeyance.http.schemas import Body, Cursor, Limit, Name, Wire
 from abeyance.journal.events import Grant
 
+DefinitionId = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[a-z0-9._-]+$")]
 _MAX_TTL_MS = int(MAX_TTL.total_seconds() * 1000)
 
 
@@ -20,7 +21,7 @@ class CreateKeyBody(Body):
     project: Name | None = Field(
         default=None, description="The one project that the key is for. Left out: the whole workspace."
     )
-    executes: Annotated[list[Name], Field(max_length=MAX_EXECUTES)] | None = Field(
+    executes: Annotated[list[DefinitionId], Field(max_length=MAX_EXECUTES)] | None = Field(
         default=None, description="The ids of the definitions that `execute` covers. Left out: all."
     )
     ttl_ms: Annotated[int, Field(ge=1, le=_MAX_TTL_MS)] | None = Field(

@@ -12,7 +12,8 @@ from pydantic.json_schema import models_json_schema
 
 import abeyance
 from abeyance.http import samples
-from abeyance.http.answers import ProblemBody
+from abeyance.http.access import ACCESS_BY_PATH
+from abeyance.http.answers import ProblemBody, Run
 from abeyance.http.errors import (
     INTERNAL_CODE,
     INTERNAL_MESSAGE,
@@ -89,7 +90,7 @@ def _operation(operation: Operation) -> Tree:
     tree: Tree = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "description": operation.description,
+        "description": f"{operation.description} {_rights(operation)}".rstrip(),
         "parameters": [
             *_path_parameters(operation.path),
             *_query_parameters(operation.query),
@@ -104,6 +105,19 @@ def _operation(operation: Operation) -> Tree:
         content = {_CONTENT_TYPE: {"schema": schema, "example": operation.body_example}}
         tree["requestBody"] = {"required": operation.body not in (None, NoBody), "content": content}
     return tree
+
+
+def _rights(operation: Operation) -> str:
+    """Which grants the operation takes."""
+    if operation.open_to_all:
+        return ""
+    access = ACCESS_BY_PATH[operation.path][operation.method]
+    if access.reach == "deployment":
+        return "Takes the deployment's own key."
+    grants = [f"`{grant}`" for grant in access.grants]
+    if not grants:
+        return "Takes any key."
+    return f"Takes the grant{'s' if grants[1:] else ''} {' and '.join(grants)}."
 
 
 def _path_parameters(path: str) -> list[Tree]:
@@ -148,7 +162,10 @@ def _answer(answer: Answer) -> Tree:
         if answer.instead is not None:
             schema = {"anyOf": [schema, _ref(answer.instead)]}
         content = {_CONTENT_TYPE: {"schema": schema, "example": json.loads(answer.example)}}
-    return {"description": answer.says, "headers": _headers(answer.status), "content": content}
+    headers = _headers(answer.status)
+    if answer.model is not Run:
+        headers.pop("Location", None)
+    return {"description": answer.says, "headers": headers, "content": content}
 
 
 def _refusal(status: int, codes: list[str]) -> Tree:

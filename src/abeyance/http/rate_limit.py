@@ -18,7 +18,7 @@ exact: the senders can't repair our store, and the link itself answers 503 when 
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from math import ceil
 from typing import Final
 from uuid import UUID
@@ -115,7 +115,7 @@ class RateLimiter:
         self._blocks = 0
         self._down_until = 0.0
         self._down = False
-        self.drawn = 0
+        self._drawn = 0
 
     async def admit(self, key: bytes) -> None:
         """Return if the key may pass now. Raises `RateLimitedError`."""
@@ -186,7 +186,7 @@ class RateLimiter:
 
     async def _draw_anywhere(self, draw: Draw) -> Drawn:
         """Draw where all processes count, or here as long as that can't be done."""
-        self.drawn += 1
+        self._drawn += 1
         if self._clock() >= self._down_until:
             try:
                 async with asyncio.timeout(_DRAW_TIMEOUT_S):
@@ -220,6 +220,10 @@ class RateLimiter:
         for waiter in waiting[drawn.granted :]:
             if not waiter.done():
                 waiter.set_exception(RateLimitedError(seconds))
+
+    def counters(self) -> Mapping[str, float]:
+        """For `/metrics`: how often permits were drawn, and whether all processes count together."""
+        return {"abeyance_limit_draws_total": self._drawn, "abeyance_limit_shared": int(not self._down)}
 
     async def run(self) -> None:
         """Give back what isn't used and drop what doesn't count any more, until cancelled."""

@@ -9,42 +9,26 @@ Everything a person could have said is content: the event holds a `ContentRef`, 
 Names are stored for ever: a new shape of an event is a new body version with an upcast, never an edit here.
 """
 
-from datetime import UTC, datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Literal
 from uuid import UUID
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StringConstraints
-
-DEPLOYMENT_STREAM = UUID("00000000-0000-7000-8000-000000000000")
-
-
-def format_moment(moment: datetime) -> str:
-    """`YYYY-MM-DDThh:mm:ss.ffffffZ`, 27 characters, UTC: the only form of a time in a signed body."""
-    return moment.isoformat(timespec="microseconds")[:26] + "Z"
-
-
-def parse_moment(text: object) -> datetime:
-    """The moment that `format_moment` wrote. Raises `ValueError` for any other text."""
-    if isinstance(text, datetime):
-        return text
-    if not isinstance(text, str) or len(text) != 27 or text[26] != "Z" or text[19] != ".":
-        raise ValueError("a time is YYYY-MM-DDThh:mm:ss.ffffffZ")
-    return datetime.fromisoformat(text[:26]).replace(tzinfo=UTC)
+from abeyance.journal.event_parts import DEPLOYMENT_STREAM as DEPLOYMENT_STREAM
+from abeyance.journal.event_parts import ArgsDigest as ArgsDigest
+from abeyance.journal.event_parts import Count as Count
+from abeyance.journal.event_parts import Digest as Digest
+from abeyance.journal.event_parts import Event as Event
+from abeyance.journal.event_parts import Grant as Grant
+from abeyance.journal.event_parts import Moment as Moment
+from abeyance.journal.event_parts import Ordinal as Ordinal
+from abeyance.journal.event_parts import Part
+from abeyance.journal.event_parts import Text as Text
+from abeyance.journal.event_parts import format_moment as format_moment
+from abeyance.journal.event_parts import parse_moment as parse_moment
+from abeyance.journal.tenant_events import TENANT_EVENTS
+from abeyance.journal.tenant_events import WorkspaceCreated as WorkspaceCreated
 
 
-Moment = Annotated[datetime, BeforeValidator(parse_moment), PlainSerializer(format_moment)]
-Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-ArgsDigest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-Count = Annotated[int, Field(ge=0)]
-Ordinal = Annotated[int, Field(ge=1)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
-
-
-class ContentRef(_Part):
+class ContentRef(Part):
     """The commitment to a content. `sha256` is `SHA-256(salt[32] ‖ u64be(size) ‖ SHA-256(canonical))`; `size`
     is the canonical size in bytes rounded up to 256.
     """
@@ -54,7 +38,7 @@ class ContentRef(_Part):
     size: Count
 
 
-class DefinitionRef(_Part):
+class DefinitionRef(Part):
     """The definition that a run was started from. `digest` is SHA-256 of its document."""
 
     digest: Digest
@@ -63,18 +47,12 @@ class DefinitionRef(_Part):
     version: Text
 
 
-class ToolRef(_Part):
+class ToolRef(Part):
     """The tool of a call. `schema_digest` is SHA-256 of its output schema's document."""
 
     id: Text
     schema_digest: Digest
     version: Text
-
-
-class Event(_Part):
-    """What every event derives from. `topic` is stored, signed, and `kind` in every view."""
-
-    topic: ClassVar[str]
 
 
 class Started(Event):
@@ -376,6 +354,19 @@ class KeyAdded(Event):
     use: Literal["events", "log"]
 
 
+class Exported(Event):
+    """Somebody exported records of the log up to `size`: all, those of a run, or those of a time (`since`
+    inclusive, `until` exclusive).
+    """
+
+    topic = "exported"
+    actor: Text | None = None
+    run: Text | None = None
+    since: Moment | None = None
+    size: Count
+    until: Moment | None = None
+
+
 class DefinitionRecorded(Event):
     """A workspace has loaded a definition for the first time; its document is stored by digest."""
 
@@ -383,26 +374,40 @@ class DefinitionRecorded(Event):
     definition: DefinitionRef
 
 
-class WorkspaceCreated(Event):
-    """The first event of a workspace's stream."""
+class ApiKeyCreated(Event):
+    """An API key was made. `key` is its public id; neither the key's text, nor a digest of it, nor its name
+    is in any event. Without `project` it is for the whole workspace, without `executes` for all definitions.
+    """
 
-    topic = "workspace-created"
-    workspace: Text
+    topic = "api-key-created"
+    actor: Text | None = None
+    executes: list[Text] | None = None
+    expires_at: Moment | None = None
+    grants: list[Grant]
+    key: Text
+    project: Text | None = None
+
+
+class ApiKeyRevoked(Event):
+    """An API key was revoked: it opens nothing from here on."""
+
+    topic = "api-key-revoked"
+    actor: Text | None = None
+    key: Text
 
 
 TERMINAL = (Completed, Failed, Cancelled)
 
-EVENT_TYPES: dict[str, type[Event]] = {
-    kind.topic: kind
-    for kind in (
-        Started, CallStarted, Rerun, CallPaused, CallCompleted, CallFailed, RetryScheduled, Suspended,
-        RaceDecided, WaitTokenAnswered, WaitTokenCompleted, WaitTokenDiscarded, WaitTokenTimedOut,
-        WaitTokenExtended, LinkRotated, LinkRevoked,
-        StepCompleted, StepFailed, ValueRecorded, TimerSet, TimerFired, CodeMismatch, CodeMatched,
-        CrashLoop, CrashLoopRetried,
-        Completed, Failed, Cancelled, LogOpened, KeyAdded, DefinitionRecorded, WorkspaceCreated,
-    )
-}  # fmt: skip
+_ALL: tuple[type[Event], ...] = (
+    Started, CallStarted, Rerun, CallPaused, CallCompleted, CallFailed, RetryScheduled, Suspended,
+    RaceDecided, WaitTokenAnswered, WaitTokenCompleted, WaitTokenDiscarded, WaitTokenTimedOut,
+    WaitTokenExtended, LinkRotated, LinkRevoked,
+    StepCompleted, StepFailed, ValueRecorded, TimerSet, TimerFired, CodeMismatch, CodeMatched,
+    CrashLoop, CrashLoopRetried,
+    Completed, Failed, Cancelled, LogOpened, KeyAdded, Exported, DefinitionRecorded, *TENANT_EVENTS,
+    ApiKeyCreated, ApiKeyRevoked,
+)  # fmt: skip
+EVENT_TYPES: dict[str, type[Event]] = {kind.topic: kind for kind in _ALL}
 
 
 def content_ref(event: Event) -> ContentRef | None:

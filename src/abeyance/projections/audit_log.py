@@ -24,6 +24,8 @@ from abeyance.projections.views import AuditRecord, Page
 LOOKED_AT = 20_000
 _PAGE = 256
 
+# Whether the events of a stream are there for who asks.
+Sees = Callable[[UUID], Awaitable[bool]]
 # The next events to look at, in sealed order; `None` at the end.
 Search = Callable[[], Awaitable[list[SealedEvent] | None]]
 
@@ -61,16 +63,24 @@ class AuditLog:
         self._looked_at = looked_at
 
     async def find(
-        self, *, after: int = -1, limit: int = 100, run_id: UUID | None = None, kind: str | None = None
+        self,
+        *,
+        after: int = -1,
+        limit: int = 100,
+        run_id: UUID | None = None,
+        kind: str | None = None,
+        sees: Sees | None = None,
     ) -> Page[AuditRecord]:
-        """A page of sealed events after index `after`. Raises `HistoryDamagedError` at a damaged one."""
+        """A page of sealed events after index `after`; of all streams, or of those that `sees` says yes to.
+        Raises `HistoryDamagedError` at a damaged one.
+        """
         search = self._search_all(after) if run_id is None else self._search_run(after, run_id)
-        found = await self._take(search, limit, kind)
+        found = await self._take(search, limit, kind, sees)
         waits: dict[tuple[UUID, str], StoredWait | None] = {}
         records = [await self._record(sealed, waits) for sealed in found.events]
         return Page(data=tuple(records), next_cursor=None if found.after is None else str(found.after))
 
-    async def _take(self, search: Search, limit: int, kind: str | None) -> Found:
+    async def _take(self, search: Search, limit: int, kind: str | None, sees: Sees | None) -> Found:
         """Read on until there are `limit` events that fit, or the search has an end."""
         fitting: list[SealedEvent] = []
         looked_at, last = 0, None
@@ -81,7 +91,8 @@ class AuditLog:
             for sealed in page:
                 if len(fitting) == limit:
                     return Found(fitting, fitting[-1].sealed_index)
-                if kind is None or sealed.event.topic == kind:
+                fits = kind is None or sealed.event.topic == kind
+                if fits and (sees is None or await sees(sealed.event.run_id)):
                     fitting.append(sealed)
                 looked_at += 1
                 last = sealed.sealed_index

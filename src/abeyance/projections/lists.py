@@ -57,6 +57,10 @@ class WaitsQuery(Protocol):
         """Only waits of this workspace."""
 
     @property
+    def project(self) -> str | None:
+        """Only waits of this project."""
+
+    @property
     def kind(self) -> str | None:
         """Only waits of this kind."""
 
@@ -108,7 +112,12 @@ class Lists:
         if query.cursor is None:
             await self._catch_up()
         wanted = WaitsFilter(
-            workspace=query.workspace, kind=query.kind, name=query.name, tool=query.tool, run_id=query.run_id
+            workspace=query.workspace,
+            project=query.project,
+            kind=query.kind,
+            name=query.name,
+            tool=query.tool,
+            run_id=query.run_id,
         )
         return await self._waits.find(wanted, limit=query.limit, cursor=query.cursor)
 

@@ -20,6 +20,7 @@ from abeyance.journal.body import BODY_VERSION, parse_body
 from abeyance.journal.envelope import EventCodec
 from abeyance.journal.run import KEEPS_STATUS
 from abeyance.journal.store import EventRow, SealedEvent
+from abeyance.journal.tenant_events import TENANT_EVENTS
 from abeyance.projections.read_models import (
     ChangedRun,
     NewRun,
@@ -46,9 +47,10 @@ STATUS_AFTER: Mapping[str, str] = {
 # Events that leave the status as it was.
 KEEPS_STATUS_TOPICS = frozenset(kind.topic for kind in KEEPS_STATUS)
 # Events of the deployment's and the workspaces' streams, which the list passes over.
-OTHER_TOPICS = frozenset(
-    kind.topic for kind in (e.LogOpened, e.KeyAdded, e.DefinitionRecorded, e.WorkspaceCreated)
-)
+_OTHERS: tuple[type[e.Event], ...] = (
+    e.LogOpened, e.KeyAdded, e.Exported, e.DefinitionRecorded, *TENANT_EVENTS, e.ApiKeyCreated, e.ApiKeyRevoked,
+)  # fmt: skip
+OTHER_TOPICS = frozenset(kind.topic for kind in _OTHERS)
 
 _RUN_TOPICS = frozenset(e.EVENT_TYPES) - OTHER_TOPICS
 
@@ -65,6 +67,8 @@ _FROM_LABELS = (
 class RunsFilter:
     """Which runs to list. All that is given must hold; `created_from` is included, `created_before` isn't."""
 
+    workspace: str | None = None
+    project: str | None = None
     status: str | None = None
     definition: str | None = None
     label: tuple[str, str] | None = None
@@ -167,6 +171,11 @@ def query_of(wanted: RunsFilter, before: UUID | None, limit: int) -> tuple[str, 
         ("r.created < ", None if wanted.created_before is None else to_micros(wanted.created_before)),
         (f"{key} < ", before),
     )
+    tenant = [(column, given) for column in ("workspace", "project") if (given := getattr(wanted, column))]
+    if tenant:
+        # Where a run belongs is in its control row, which stays; the list has no copy of it.
+        text += " AND EXISTS (SELECT 1 FROM run_control AS c WHERE c.run_id = r.run_id"
+        text += "".join(f" AND c.{column} = {bound(given)}" for column, given in tenant) + ")"
     for condition, given in conditions:
         if given is not None:
             text += f" AND {condition}{bound(given)}"

@@ -24,6 +24,8 @@ PREFIX = "ABEYANCE_"
 CLIENT_VARIABLES = {
     f"{PREFIX}API_URL": "Where the CLI and `abeyance.Client` send requests, with `ABEYANCE_API_KEY` as the "
     "token. Unset: the `abeyance dev` that runs in this project, else the one that was started last.",
+    f"{PREFIX}WORKSPACE": "The workspace that the CLI and `abeyance.Client` work in with the deployment's "
+    "key; an API key has its own. Unset: `default`.",
 }
 
 KeyName = Literal["root", "event", "log", "master"]
@@ -137,8 +139,9 @@ class Settings(BaseSettings):
     )
     api_key: Annotated[str, AfterValidator(rules.check_api_key)] | None = Field(
         None,
-        description="The deployment's key, sent as `Authorization: Bearer <key>`: 16 to 512 visible "
-        "ASCII characters. The CLI and `abeyance.Client` send it to `ABEYANCE_API_URL`.",
+        description="The deployment's key, which may do everything in every workspace, sent as "
+        "`Authorization: Bearer <key>`: 16 to 512 visible ASCII characters. It is for operators: apps "
+        "get API keys (`abeyance keys create`). The CLI and `abeyance.Client` send it to `ABEYANCE_API_URL`.",
         json_schema_extra={"unset": "under `dev`: a new one at each start; `serve` needs one"},
         repr=False,
     )

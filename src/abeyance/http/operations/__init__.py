@@ -4,13 +4,16 @@
 `abeyance.http.errors` together.
 """
 
-from abeyance.http.operations import links, process, records, runs
+from abeyance.http.operations import keys, links, log, process, records, runs, waits
 from abeyance.http.operations.model import Answer as Answer
 from abeyance.http.operations.model import Operation as Operation
 
 OPERATIONS: tuple[Operation, ...] = (
     *links.OPERATIONS,
     *runs.OPERATIONS,
+    *waits.OPERATIONS,
     *records.OPERATIONS,
+    *log.OPERATIONS,
+    *keys.OPERATIONS,
     *process.OPERATIONS,
 )

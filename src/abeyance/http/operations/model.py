@@ -64,7 +64,11 @@ class Operation:
                 errors.IdempotencyReplayWithheldError,
             ]
         if not self.open_to_all:
-            found += [errors.UnauthenticatedError, errors.PermissionDeniedError]
+            found += [
+                errors.UnauthenticatedError,
+                errors.PermissionDeniedError,
+                errors.WorkspaceNotFoundError,
+            ]
         if self.uses_store:
             found.append(errors.StoreUnavailableError)
         return tuple(dict.fromkeys([*found, MethodNotAllowedError]))

@@ -13,6 +13,7 @@ from abeyance.engine.service import RunService
 from abeyance.errors import WaitTokenNotFoundError
 from abeyance.http.body import read_json
 from abeyance.http.errors import MethodNotAllowedError
+from abeyance.http.link_attempts import AttemptNotes
 from abeyance.http.render import ACCEPTABLE, ACCEPTED
 from abeyance.http.resources.waiting import WaitingRequests
 from abeyance.http.schemas import read_check
@@ -42,10 +43,13 @@ class WaitTokenLink:
 
     open_to_all = True
 
-    def __init__(self, runs: RunService, waiting: WaitingRequests, gate: LinkGate) -> None:
+    def __init__(
+        self, runs: RunService, waiting: WaitingRequests, gate: LinkGate, notes: AttemptNotes
+    ) -> None:
         self._runs = runs
         self._waiting = waiting
         self._gate = gate
+        self._notes = notes
 
     async def on_post(self, req: Request, resp: Response, token: str) -> None:
         """Take the body as the answer; the run goes on behind the reply. With `?check=true` take nothing, and
@@ -54,9 +58,9 @@ class WaitTokenLink:
         await self._gate.admit(req)
         if not token.isascii():
             raise WaitTokenNotFoundError
-        link = await self._runs.open_link(token)
-        value = await read_json(req)
-        if read_check(req.scope["query_string"]):
+        link = self._notes.watch(req, await self._runs.open_link(token))
+        value = await link.read(read_json(req))
+        if await link.read(_is_check(req)):
             await self._waiting.finish(link.check(value))
             resp.data = ACCEPTABLE
             return
@@ -71,3 +75,7 @@ class WaitTokenLink:
         if req.method != "POST":
             raise MethodNotAllowedError("POST")
         await self.on_post(req, resp, fields["token"])
+
+
+async def _is_check(req: Request) -> bool:
+    return read_check(req.scope["query_string"])

@@ -36,6 +36,7 @@ class AuditRecords:
         """A page of the audit log, oldest first."""
         query = read_query(AuditQuery, req.scope["query_string"])
         page = await self._runs.audit_log(
+            req.context.caller,
             after=-1 if query.after is None else query.after,
             limit=query.limit,
             run_id=UUID(query.run_id) if query.run_id else None,

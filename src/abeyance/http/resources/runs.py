@@ -5,6 +5,7 @@ from uuid import UUID
 
 from falcon.asgi import Request, Response
 
+from abeyance.engine.callers import DEFAULT_PROJECT, EXECUTE, WRITE, Caller
 from abeyance.engine.replies import UsedKey
 from abeyance.engine.service import ListRuns, RunService, StartRun
 from abeyance.errors import BadInputError, RunNotFoundError, UnknownFieldError
@@ -47,30 +48,36 @@ class Runs:
         """Start a run: 201 once it has ended or waits, 202 if it goes on."""
         sent = await read_json(req)
         body = read_body(StartRunBody, sent)
-        actor = req.context.actor
+        caller: Caller = req.context.caller
+        project = body.project or caller.project or DEFAULT_PROJECT
+        caller.require(WRITE, project=project)
+        caller.require(EXECUTE, project=project, definition=body.definition()[1])
 
         async def first(key: UsedKey | None) -> Rendered:
             if not body.wait:
-                return _started(await self._runs.start(_command(body, actor, key, wait_s=0.0)), body)
-            run = await self._waiting.wait(
-                lambda wait_s: self._runs.start(_command(body, actor, key, wait_s=wait_s))
+                return _started(await self._runs.start(_command(body, caller, key, wait_s=0.0)), body)
+            run = await self._waiting.within(
+                lambda wait_s: self._runs.start(_command(body, caller, key, wait_s=wait_s))
             )
             return _started(run, body)
 
         async def again(started: UUID) -> Rendered:
             if not body.wait:
                 return _started(await self._runs.get(started), body)
-            run = await self._waiting.wait(lambda wait_s: self._runs.get(started, wait_s=wait_s))
+            run = await self._waiting.within(lambda wait_s: self._runs.get(started, wait_s=wait_s))
             return _started(run, body)
 
         await self._idempotency.answer(req, resp, sent, first, again=again)
 
     async def on_get(self, req: Request, resp: Response) -> None:
         """List runs, newest first."""
+        caller: Caller = req.context.caller
         query = read_query(RunsQuery, req.scope["query_string"])
         label = query.label.partition("=") if query.label else None
         page = await self._runs.list(
             ListRuns(
+                workspace=caller.workspace,
+                project=caller.project,
                 status=query.status,
                 definition=query.definition,
                 label=(label[0], label[2]) if label else None,
@@ -96,7 +103,7 @@ def _shown(run: RunView) -> Rendered:
     return Rendered(status=200, body=render.run(run), run_id=run.id)
 
 
-def _command(body: StartRunBody, actor: str | None, key: UsedKey | None, *, wait_s: float) -> StartRun:
+def _command(body: StartRunBody, caller: Caller, key: UsedKey | None, *, wait_s: float) -> StartRun:
     kind, name, version = body.definition()
     return StartRun(
         kind=kind,
@@ -107,9 +114,10 @@ def _command(body: StartRunBody, actor: str | None, key: UsedKey | None, *, wait
         wait_s=wait_s,
         ttl_ms=body.ttl_ms,
         participant=body.participant,
-        project=body.project or "default",
+        workspace=caller.workspace,
+        project=body.project or caller.project or DEFAULT_PROJECT,
         labels=body.labels or {},
-        actor=actor,
+        actor=caller.actor,
         key=key,
     )
 
@@ -161,13 +169,13 @@ class Resume:
 
         async def first(key: UsedKey | None) -> Rendered:
             wait, value, actor = body.waitpoint_id, body.value, req.context.actor
-            run = await self._waiting.wait(
+            run = await self._waiting.within(
                 lambda wait_s: self._runs.resume(found, wait, value, wait_s=wait_s, actor=actor, key=key)
             )
             return _shown(run)
 
         async def again(resumed: UUID) -> Rendered:
-            return _shown(await self._waiting.wait(lambda wait_s: self._runs.get(resumed, wait_s=wait_s)))
+            return _shown(await self._waiting.within(lambda wait_s: self._runs.get(resumed, wait_s=wait_s)))
 
         await self._idempotency.answer(req, resp, sent, first, again=again)
 
