@@ -17,6 +17,8 @@ from typing import Final
 from abeyance.console.fields import Either, Field, Fixed, Group, Json, Lines, Number, Pick, Text
 from abeyance.journal.canonical import InvalidJsonError, canonicalise
 
+NO_BRANCH: Final = "none"
+"""The choice of no branch."""
 VALUE, CHOICE, ZONE = "v", "c", "z"
 """What a control's name begins with: a value, the choice of a branch, a date and time's offset."""
 
@@ -112,6 +114,9 @@ class _Filling:
         chosen = self._given.get(CHOICE + form.path, "")
         numbers = [str(number) for number in range(len(form.branches))]
         if chosen not in numbers:
+            typed = any(self._touched(branch) for branch in form.branches)
+            if chosen != NO_BRANCH and (chosen or typed):  # nothing that was typed is dropped in silence
+                self.filled.problems.setdefault(form.path, "choose")
             return None
         branch = form.branches[int(chosen)]
         text = self.value_of(branch)
@@ -121,7 +126,11 @@ class _Filling:
 
     def _touched(self, form: Field) -> bool:
         """Whether a person has put something into it."""
-        return any(self._given.get(name, "").strip() for name in names_of(form) if name[0] != ZONE)
+        return any(self._says_something(name) for name in names_of(form))
+
+    def _says_something(self, name: str) -> bool:
+        text = self._given.get(name, "").strip()
+        return bool(text) and name[0] != ZONE and (name[0], text) != (CHOICE, NO_BRANCH)
 
     def _leaf(self, form: Field) -> str | None:
         typed = self._given.get(VALUE + form.path, "").replace("\r\n", "\n").replace("\r", "\n")

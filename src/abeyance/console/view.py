@@ -67,9 +67,9 @@ class FormView:
         """The offset that was chosen."""
         return self._given.get(self.zone(field), "")
 
-    def chosen(self, field: Field, number: int | None) -> bool:
-        """Whether this branch was chosen, or none."""
-        return self._given.get(self.choice(field), "") == ("" if number is None else str(number))
+    def chosen(self, field: Field, branch: int | str) -> bool:
+        """Whether this branch was chosen: its number, or that there is to be none."""
+        return self._given.get(self.choice(field), "") == str(branch)
 
     def needed(self, field: Field) -> bool:
         """Whether it can't be left empty."""

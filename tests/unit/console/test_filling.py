@@ -1,7 +1,7 @@
 """What comes of a form that is filled in by halves, and what is told about it."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
@@ -82,6 +82,27 @@ class TestChosen:
     @pytest.mark.parametrize("chosen", ["2", "-1", "x", "٠", "01"])
     def test_a_branch_that_is_not_there_is_none(self, chosen: str) -> None:
         assert {"": "choose"} == fill(form_of(REPLY), {"c": chosen}).problems
+
+
+class TestChoiceThatMayBeLeftOut:
+    SCHEMA: ClassVar[dict[str, Any]] = {
+        "type": "object",
+        "properties": {"reply": {"anyOf": [*REPLY["oneOf"], {"type": "null"}]}},
+        "$defs": REPLY["$defs"],
+    }
+
+    @pytest.mark.parametrize("given", [{}, {"c/reply": ""}, {"c/reply": "none"}])
+    def test_it_is(self, given: dict[str, str]) -> None:
+        filled = fill(form_of(self.SCHEMA), given)
+
+        assert ("{}", {}) == (filled.text, filled.problems)
+
+    def test_what_was_typed_is_not_dropped_in_silence(self) -> None:
+        """A browser that shows all branches lets a person type into one that isn't chosen."""
+        typed = {"v/reply/~b1/code": "7"}
+
+        assert {"/reply": "choose"} == fill(form_of(self.SCHEMA), typed).problems
+        assert {} == fill(form_of(self.SCHEMA), {**typed, "c/reply": "none"}).problems
 
 
 class TestMoments:
