@@ -308,8 +308,10 @@ class TestStoreThatFails:
         for _ in range(3):
             await passes(process)
             clock.seconds += 6
+        assert {"abeyance_limit_draws_total": 3, "abeyance_limit_shared": 0} == process.counters()
         store.fails = None
         await passes(process)
+        assert {"abeyance_limit_draws_total": 4, "abeyance_limit_shared": 1} == process.counters()
 
         said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
         assert 2 == len(said)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.project import Project, project
 from tests.support.raw_http import RawConnection, RawResponse, request
-from tests.support.site import JSON, Site, post, send
+from tests.support.site import API_KEY, JSON, Site, post, send
 
 pytestmark = pytest.mark.slow
 UNKNOWN = "/v1/wait-tokens/nobodys/complete"
@@ -148,7 +148,8 @@ class TestOneLimit:
         headers = [("X-Forwarded-For", CLIENT)]
 
         assert 405 == send(port, request(UNKNOWN, headers=headers, method="GET")).status
-        assert 429 == send(port, request("/w/nobodys", headers=headers, method="GET")).status
+        page = send(port, request("/w/nobodys", headers=headers, method="GET"))
+        assert (429, True) == (page.status, 1 <= int(page.header("retry-after") or 0) <= 60)
         assert 429 == come(port, CLIENT, path="/v1/wait-tokens/a/b/complete")[0].status
 
     def test_0_sets_none(self, make_site: Callable[..., Site]) -> None:
@@ -201,6 +202,10 @@ class TestLimitsStore:
         assert 200 == taken.status
         assert {404: 10, 429: 20} == statuses(come(port, CLIENT, 30))  # each process by itself
         assert 1 == server.printed.count("the limit of requests can't be shared")
+        metrics = send(
+            port, request("/metrics", headers=[("Authorization", f"Bearer {API_KEY}")], method="GET")
+        )
+        assert b"\nabeyance_limit_shared 0\n" in metrics.body
 
     def test_a_new_process_remembers_what_the_old_one_let_in(
         self, make_site: Callable[..., Site], postgres_url: str
