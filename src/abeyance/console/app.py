@@ -12,7 +12,7 @@ def create_app(services: HttpServices) -> App[Request, Response]:
     """The whole API and the pages, over these services."""
     app = api.create_app(services)
     waiting = WaitingRequests(services.max_waiting, services.wait_s)
-    page = LinkPage(services.runs, waiting, services.gate)
+    page = LinkPage(services.runs, waiting, services.gate, services.notes)
     app.add_route(TEMPLATE, page)
     app.add_sink(page.answer_odd, ODD_LINKS)
     return app

@@ -20,14 +20,15 @@ from falcon.asgi import Request, Response
 
 from abeyance import errors
 from abeyance.console import messages
-from abeyance.console.errors import rules_of
+from abeyance.console.errors import Wrong, rules_of
 from abeyance.console.fields import Field, Json, form_of, json_form_of
 from abeyance.console.filling import Filled, fill, names_of
 from abeyance.console.rendering import form_page, notice, write
 from abeyance.engine.questions import Question
 from abeyance.engine.service import OpenLink, RunService
-from abeyance.http.body import MAX_BODY_BYTES, read_form
+from abeyance.http.body import MAX_BODY_BYTES, read_form, work_on
 from abeyance.http.errors import MethodNotAllowedError, find_row
+from abeyance.http.link_attempts import AttemptNotes, Watched
 from abeyance.http.resources.links import LinkGate
 from abeyance.http.resources.waiting import WaitingRequests
 from abeyance.journal.canonical import canonicalise
@@ -41,7 +42,7 @@ _TRY_AGAIN = "Your answer wasn't taken: the server can't store it now. Send it a
 _WRONG = "Not taken yet. Please look at these again:"
 _WRONG_AS_A_WHOLE = "Your answer wasn't taken: as a whole it isn't accepted"
 
-Rules: TypeAlias = dict[str, tuple[str, int | None]]
+Rules: TypeAlias = dict[str, Wrong]
 
 
 @dataclass(slots=True)
@@ -62,10 +63,13 @@ class LinkPage:
 
     open_to_all = True
 
-    def __init__(self, runs: RunService, waiting: WaitingRequests, gate: LinkGate) -> None:
+    def __init__(
+        self, runs: RunService, waiting: WaitingRequests, gate: LinkGate, notes: AttemptNotes
+    ) -> None:
         self._runs = runs
         self._waiting = waiting
         self._gate = gate
+        self._notes = notes
 
     async def on_get(self, req: Request, resp: Response, token: str) -> None:
         """Show what is asked, or how it ended."""
@@ -87,16 +91,18 @@ class LinkPage:
         """Take what the form holds as the answer; what is refused comes back as it was typed."""
         try:
             link = await self._open(req, token)
-            given = await read_form(req)
+            given = await link.read(read_form(req))
             sheet = await _sheet(req, link, given)
         except errors.AbeyanceError as error:
             _write_refusal(resp, error)
             return
-        filled = fill(sheet.form, given)
+        size = sum(map(len, given.values()))
+        filled = await work_on(size, lambda typed: fill(sheet.form, typed), given)
         try:
             await self._take(link, filled)
         except errors.AnswerInvalidError as error:
-            rules = rules_of(sheet.form, filled, error.issues)
+            issues = error.issues
+            rules = await work_on(size, lambda typed: rules_of(sheet.form, typed, issues), filled)
             whole = sheet.form.path in rules and not isinstance(sheet.form, Json) and len(rules) == 1
             write(resp, 400, sheet.page(rules, _WRONG_AS_A_WHOLE if whole else _WRONG))
         except errors.AbeyanceError as error:
@@ -113,17 +119,18 @@ class LinkPage:
             raise MethodNotAllowedError(_METHODS)
         await (self.on_post if req.method == "POST" else self.on_get)(req, resp, fields["token"])
 
-    async def _open(self, req: Request, token: str) -> OpenLink:
+    async def _open(self, req: Request, token: str) -> Watched:
         await self._gate.admit(req)
         if not token.isascii():
             raise errors.WaitTokenNotFoundError
-        return await self._runs.open_link(token)
+        return self._notes.watch(req, await self._runs.open_link(token))
 
     async def _take(self, link: OpenLink, filled: Filled) -> None:
         """Put the answer to the link. One that a person hasn't filled in whole is only checked, so that what
         comes before the schema is said first.
         """
-        value = canonicalise(filled.text.encode("utf-8", "surrogatepass"))
+        text = filled.text.encode("utf-8", "surrogatepass")
+        value = await work_on(len(text), canonicalise, text)
         if len(value) > MAX_BODY_BYTES:
             raise errors.RequestTooLargeError(MAX_BODY_BYTES)
         if not filled.problems:
