@@ -13,6 +13,7 @@ from abeyance.cli.resume import resume
 from abeyance.cli.runs import runs
 from abeyance.cli.serving import dev, serve, worker
 from abeyance.cli.starting import init
+from abeyance.cli.waits import waits
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -49,5 +50,6 @@ for name, group in (
     ("projections", projections),
     ("db", database),
     ("keys", keys),
+    ("waits", waits),
 ):
     app.add_typer(group, name=name)

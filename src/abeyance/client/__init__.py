@@ -36,8 +36,10 @@ from abeyance.client.errors import (
     Unauthenticated,
     Unavailable,
     UnexpectedReply,
+    WaitChangeNotSupported,
     WaitTokenClosed,
     WaitTokenNotFound,
+    WaitTokenNotReached,
 )
 from abeyance.client.keys import ApiKey, ApiKeyPage, Keys
 from abeyance.client.results import (
@@ -54,6 +56,7 @@ from abeyance.client.results import (
     WaitToken,
 )
 from abeyance.client.runs import Runs
+from abeyance.client.waits import LinkAttempt, LinkAttempts, Wait, WaitPage, Waits
 
 __all__ = [
     "AnswerInvalid",
@@ -76,6 +79,8 @@ __all__ = [
     "JournalPage",
     "JsonText",
     "Keys",
+    "LinkAttempt",
+    "LinkAttempts",
     "NotFound",
     "OtherWait",
     "PermissionDenied",
@@ -93,10 +98,15 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "UnexpectedReply",
+    "Wait",
+    "WaitChangeNotSupported",
+    "WaitPage",
     "WaitToken",
     "WaitTokenClosed",
     "WaitTokenNotFound",
+    "WaitTokenNotReached",
     "WaitingFor",
+    "Waits",
 ]
 
 
@@ -132,6 +142,7 @@ class Client:
         self.runs = Runs(self._transport)
         self.audit = Audit(self._transport)
         self.keys = Keys(self._transport)
+        self.waits = Waits(self._transport)
 
     @property
     def base_url(self) -> str:

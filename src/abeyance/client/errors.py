@@ -10,6 +10,7 @@
     - BadInput, InputInvalid, AnswerInvalid        with `.issues`
     - Unauthenticated, PermissionDenied
     - WaitTokenClosed              with `.state`
+    - WaitTokenNotReached, WaitChangeNotSupported
     - RunAlreadyTerminal           with `.run_status`
     - RunNotParked
     - ResumeNotSupported
@@ -135,6 +136,14 @@ class WaitTokenClosed(ApiError):
         return str(self.details.get("state", ""))
 
 
+class WaitTokenNotReached(ApiError):
+    """The run hasn't reached the wait: it has no deadline yet."""
+
+
+class WaitChangeNotSupported(ApiError):
+    """The wait isn't one for another system's answer: it has no link."""
+
+
 class RunAlreadyTerminal(ApiError):
     """The run has ended."""
 
@@ -188,6 +197,8 @@ _BY_CODE: dict[str, type[ApiError]] = {
     "unauthenticated": Unauthenticated,
     "permission-denied": PermissionDenied,
     "wait-token-closed": WaitTokenClosed,
+    "wait-token-not-reached": WaitTokenNotReached,
+    "wait-change-not-supported": WaitChangeNotSupported,
     "run-already-terminal": RunAlreadyTerminal,
     "run-not-parked": RunNotParked,
     "run-resume-not-supported": ResumeNotSupported,

@@ -19,8 +19,10 @@ from abeyance.engine.links import link_digest
 from abeyance.engine.questions import Question, opening_call, question_of
 from abeyance.engine.replies import UsedKey
 from abeyance.engine.run_turns import RunTurns
+from abeyance.engine.tenants import refuse_inactive
 from abeyance.engine.turn import Turn
 from abeyance.errors import (
+    AnswerInvalidError,
     ConflictError,
     HistoryDamagedError,
     IdempotencyKeyInFlightError,
@@ -48,7 +50,8 @@ class Answerable:
     """A wait that was found and may be answered: the `OpenLink` of the service's port.
 
     It was found by a link (`digest`) or by run and token id (`run_id`); `stored` is what was read, until it
-    is known to be old. `key` is the idempotency key of the request that answers.
+    is known to be old. `key` is the idempotency key of the request that answers. `decided`: the run at hand has
+    tried to take the answer.
     """
 
     acceptor: "Acceptor"
@@ -58,10 +61,17 @@ class Answerable:
     stored: StoredWait | None
     by: str
     key: UsedKey | None = None
+    decided: bool = False
 
     async def answer(self, value: bytes) -> None:
         """See `OpenLink.answer`."""
         await self.acceptor.accept(self, value)
+
+    async def confirm(self) -> None:
+        """See `OpenLink.confirm`."""
+        if self.stored is None:
+            self.stored = await self.acceptor.read(self)
+        refuse_inactive(self.stored.tenant)
 
     async def check(self, value: bytes) -> None:
         """See `OpenLink.check`."""
@@ -112,8 +122,11 @@ class Acceptor:
                 if actor is not None:
                     await actor.submit(lambda turn: self._decide(turn, wait, value))
                     return
-                async with self._turns.of(wait.run_id):
-                    stored, wait.stored = wait.stored or await self._read(wait), None
+                turn = self._turns.of(wait.run_id)
+                if turn.locked():
+                    wait.stored = None  # who is before us writes: what was read is old then
+                async with turn:
+                    stored, wait.stored = wait.stored or await self.read(wait), None
                     if await self._take_by_rows(stored, wait, value):
                         return
             except _ByRowsError:
@@ -130,7 +143,8 @@ class Acceptor:
         The rows are read anew, whatever is at hand. The append is made, so that what stops its making is
         found here too, and left at that.
         """
-        stored, wait.stored = wait.stored or await self._read(wait), None
+        stored, wait.stored = wait.stored or await self.read(wait), None
+        refuse_inactive(stored.tenant)
         try:
             if await self._is_taken(stored, value):
                 return
@@ -141,7 +155,8 @@ class Acceptor:
 
     async def ask(self, wait: Answerable) -> Question:
         """What the wait asks for, to be shown to whoever has its link."""
-        stored = wait.stored or await self._read(wait)
+        stored = wait.stored or await self.read(wait)
+        refuse_inactive(stored.tenant)
         try:
             return await question_of(self._executor, self._checks, stored)
         except HistoryDamagedError as error:
@@ -152,19 +167,25 @@ class Acceptor:
         opened = turn.session.opened.get(wait.wait_id)
         opening = opened[0].event if opened else None
         check = self._checks.at_hand(opening.tool) if isinstance(opening, CallStarted) else None
-        if open_wait is None or check is None:
-            raise _ByRowsError
+        if open_wait is None or check is None or wait.decided:
+            raise _ByRowsError  # what lost may have lost because the tenant isn't active
+        wait.decided = True
+        if wait.digest is not None and wait.digest not in open_wait.links:
+            raise _ByRowsError  # it was killed, or is newer than what is at hand
         # A refusal isn't put to the test by an append, and what is at hand may be old: the rows refuse.
         if open_wait.row.due is not None and turn.now >= open_wait.row.due:
             raise _ByRowsError
         if open_wait.held is not None and open_wait.row.answer is not None:
-            if turn.session.contents(open_wait.row.answer) != value:
-                raise _ByRowsError
-            return
-        check.refuse_unfit(value)
+            raise _ByRowsError
+        try:
+            check.refuse_unfit(value)
+        except AnswerInvalidError:
+            raise _ByRowsError from None
+        turn.batch.if_active = True
         decisions.take_answer(turn, wait.wait_id, value, by=wait.by)
 
-    async def _read(self, wait: Answerable) -> StoredWait:
+    async def read(self, wait: Answerable) -> StoredWait:
+        """The wait as its rows are now. Raises `WaitTokenNotFoundError`, also once its link was killed."""
         store, named = self._executor.store, parse_token_id(wait.wait_id)
         if wait.digest is not None:
             stored = await store.find_link(wait.digest)
@@ -177,6 +198,7 @@ class Acceptor:
     async def _take_by_rows(self, stored: StoredWait, wait: Answerable, value: bytes) -> bool:
         """Judge the wait by its rows, then append; `False` if the append lost."""
         executor, row = self._executor, stored.wait
+        refuse_inactive(stored.tenant)
         if await self._is_taken(stored, value):
             return True
         mine = executor.has_room() and executor.has_code(stored.control.definition)
@@ -220,7 +242,7 @@ class Acceptor:
         append = append_of_answer(
             executor.desk, stored, wait_id=wait.wait_id, answer=value, by=wait.by, key=key, lease=lease
         )
-        return append if wait.key is None else replace(append, reply=wait.key.row)
+        return replace(append, reply=None if wait.key is None else wait.key.row, if_active=True)
 
     async def _append(self, append: Append) -> bool:
         barrier, topic = self._executor.testing_only_barrier, append.events[0].topic

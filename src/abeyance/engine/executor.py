@@ -7,7 +7,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -186,6 +186,8 @@ class Executor:
         batch = Batch(self.desk, key, run_id, state)
         cancel_run(batch, actor)
         batch.reply = reply
+        if self.testing_only_barrier is not None:
+            await self.testing_only_barrier("append:cancelled", run_id)
         won = await self.append(
             batch.append(seen=stored.control, lease=None, definition=stored.control.definition)
         )
@@ -208,6 +210,11 @@ class Executor:
     def know_link(self, digest: bytes, run_id: UUID, wait_id: str) -> None:
         """See `Host.know_link`."""
         self._links.know(digest, run_id, wait_id)
+
+    def drop_links(self, digests: Iterable[bytes]) -> None:
+        """These links were killed: whoever comes with one is told what the rows say."""
+        for digest in digests:
+            self._links.drop(digest)
 
     def go_on(self, run_id: UUID, lease: Lease) -> Actor:
         """Execute a run that this process has just claimed."""

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from abeyance.engine import wait_decisions
 from abeyance.engine.attempts import LinkAttempts
+from abeyance.engine.callers import DEFAULT_WORKSPACE
 from abeyance.engine.endings import Journal
 from abeyance.engine.executor import Executor
 from abeyance.engine.links import link_url, new_link
@@ -43,7 +44,7 @@ Change = Callable[[Journal, datetime], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListWaits:
     """Which open waits to list, oldest first. All filters must hold. `kind` is `token`, `timer`, `retry`,
-    `code-mismatch` or `crash-loop`; `tool` is a tool's id.
+    `code-mismatch` or `crash-loop`; `tool` is a tool's id. No `project` is every one of the workspace.
     """
 
     kind: str | None = None
@@ -52,7 +53,8 @@ class ListWaits:
     run_id: UUID | None = None
     limit: int = 50
     cursor: str | None = None
-    workspace: str = "default"
+    workspace: str = DEFAULT_WORKSPACE
+    project: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

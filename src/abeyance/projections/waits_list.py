@@ -64,6 +64,7 @@ class WaitsFilter:
     """Which waits to list. All that is given must hold."""
 
     workspace: str = "default"
+    project: str | None = None
     kind: str | None = None
     name: str | None = None
     tool: str | None = None
@@ -239,7 +240,7 @@ def query_of(wanted: WaitsFilter, after: tuple[int, UUID, str] | None, limit: in
 
     text = f"{_FROM} AND workspace = {bound(wanted.workspace)}"
     for column, given in (
-        ("run_id", wanted.run_id), ("name", wanted.name), ("tool", wanted.tool), ("kind", wanted.kind),
+        ("project", wanted.project), ("run_id", wanted.run_id), ("name", wanted.name), ("tool", wanted.tool), ("kind", wanted.kind),
     ):  # fmt: skip
         if given is not None:
             text += f" AND {column} = {bound(given)}"

@@ -97,6 +97,7 @@ class TestWaitsList:
             ({"name": "the confirmation"}, [1, 2]), ({"name": "another"}, []),
             ({"tool": "shop.request-pickup"}, [1, 2]), ({"run_id": UUID(int=2)}, [2]),
             ({"run_id": UUID(int=2), "kind": "timer"}, []), ({"workspace": "other"}, []),
+            ({"project": "default"}, [1, 2, 3]), ({"project": "other"}, []),
         ],
     )  # fmt: skip
     async def test_filters_all_hold(

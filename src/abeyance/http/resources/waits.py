@@ -70,9 +70,11 @@ class WaitsList:
 
     async def on_get(self, req: Request, resp: Response) -> None:
         """A page of open waits, oldest first."""
-        query = read_query(WaitsQuery, req.scope["query_string"])
+        query, caller = read_query(WaitsQuery, req.scope["query_string"]), req.context.caller
         found = await self._waits.list(
             ListWaits(
+                workspace=caller.workspace,
+                project=caller.project,
                 kind=query.kind,
                 name=query.name,
                 tool=query.tool,
