@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from abeyance.bootstrap.tenants import tenant_rows
 from abeyance.crypto.signing import FileSigner
 from abeyance.engine.acceptor import Acceptor
 from abeyance.engine.answers import AnswerChecks
@@ -23,7 +24,10 @@ from abeyance.engine.executor import Executor, Limits
 from abeyance.engine.keyring import KeyRing
 from abeyance.engine.runs import Runs
 from abeyance.engine.service import StartRun
+from abeyance.engine.sweeping import Sweeper
+from abeyance.engine.tenants import Tenants
 from abeyance.engine.waits import Waits
+from abeyance.engine.workspace_log import WorkspaceLog
 from abeyance.journal.attempts import AttemptStore
 from abeyance.journal.batch import Desk
 from abeyance.journal.envelope import EventCodec, Recorded
@@ -61,6 +65,8 @@ class EngineProcess:
     runs: Runs
     waits: Waits
     attempts: LinkAttempts
+    tenants: Tenants
+    sweeper: Sweeper
     desk: Desk
     store: JournalStore
 
@@ -192,12 +198,18 @@ class Deployment:
                 limits=self.limits(limits),
                 testing_only_barrier=barrier,
             )
-            runs = Runs(executor, Acceptor(executor, AnswerChecks(loaded, self.store)), NoLists())
+            rows = tenant_rows(self.store)
+            tenants = Tenants(rows, WorkspaceLog(self.store, desk), self.world, suspended=lambda: None)
+            sweeper = Sweeper(executor, tenants, rows, page=5)
+            acceptor = Acceptor(executor, AnswerChecks(loaded, self.store))
+            runs = Runs(executor, acceptor, NoLists(), tenants)
             attempts = LinkAttempts(attempts_of(self.store), self.world, b"\x0a" * 32)
             waits = Waits(executor, NoLists(), attempts)
             if loops:
                 await executor.start()
             try:
-                yield EngineProcess(executor, runs, waits, attempts, desk, self.store)
+                yield EngineProcess(
+                    executor, runs, waits, attempts, tenants, sweeper, desk, self.store
+                )
             finally:
                 await executor.stop()

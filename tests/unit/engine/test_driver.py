@@ -26,6 +26,7 @@ from abeyance.errors import (
 )
 from abeyance.journal import events as e
 from abeyance.journal.canonical import decode
+from abeyance.journal.tenant_events import TENANT_EVENTS
 from tests.unit.engine.programs import (
     AT,
     REF,
@@ -247,7 +248,9 @@ class TestFeed:
             except (DivergenceError, AttributeError):
                 pass  # it has a meaning; here it came at the wrong time, or without its fields
 
-        of_other_streams = {"log-opened", "key-added", "definition-recorded", "workspace-created"}
+        of_other_streams = {"log-opened", "key-added", "exported", "definition-recorded"}
+        of_other_streams |= {"api-key-created", "api-key-revoked"}
+        of_other_streams |= {kind.topic for kind in TENANT_EVENTS}
         assert of_other_streams | {"future-event"} == set(refused)
 
     def test_contents_are_read_when_they_are_needed_and_once(self) -> None:
