@@ -4,6 +4,8 @@ What a test sends goes over sockets of its own, byte for byte if it likes; what 
 """
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,7 +47,7 @@ class Fleet:
         port = int(variables.get("ABEYANCE_PORT", self.port))
         server = self.operator.serve("abeyance serve", **variables)
         ready = f"http://127.0.0.1:{port}/ready"
-        wait_until(lambda: answers(ready), f"the server is ready:\n{server.printed}")
+        wait_until(lambda: answers(ready) or server._fail(), f"the server is ready:\n{server.printed}")
         self.servers.append(server)
         return server
 
@@ -72,9 +74,35 @@ class Fleet:
         assert reply is not None, "the server closed without a reply"
         return reply
 
+    def read(self, path: str) -> Any:
+        """GET as often as it takes: who is asked may die."""
+        found: list[RawResponse] = []
+
+        def asked() -> bool:
+            try:
+                reply = self.send(path, method="GET", key=True)
+            except (OSError, ValueError, AssertionError):
+                return False
+            if reply.status < 500:
+                found.append(reply)
+            return bool(found)
+
+        self.until(asked, f"{path} is answered")
+        return json.loads(found[0].body)
+
     def get(self, run_id: str, more: str = "") -> Any:
         """The run, or something under it."""
-        return json.loads(self.send(f"/v1/runs/{run_id}{more}", method="GET", key=True).body)
+        return self.read(f"/v1/runs/{run_id}{more}")
+
+    def start_deadly(self, name: str, what: dict[str, str], **order: Any) -> str:
+        """Start a run whose process dies before it can reply; its id."""
+        body = {**what, "input": {"name": name, **order}, "labels": {"name": name}, "wait": False}
+        data = json.dumps(body).encode()
+        headers = (*JSON, ("Authorization", f"Bearer {KEY}"))
+        exchange(self.port, request("/v1/runs", data, headers), timeout_s=40)
+        listed = f"/v1/runs?label=name%3D{name}"
+        self.until(lambda: bool(self.read(listed)["data"]), f"{name} is listed")
+        return str(self.read(listed)["data"][0]["id"])
 
     def start(self, flow: str, name: str, *, wait: bool = True, script: bool = False, **order: Any) -> Any:
         """Start a run; what the server says of it."""
@@ -96,8 +124,14 @@ class Fleet:
 
     def link(self, name: str, number: int = -1) -> str:
         """The path of a link that a handler was given."""
-        self.until(lambda: len(self.noted(name)) > (number if number >= 0 else 0), f"{name} has its link")
-        return str(self.noted(name)[number]["link"]).removeprefix(f"http://127.0.0.1:{self.port}")
+        least = number + 1 if number >= 0 else 1
+        self.until(lambda: len(self.links(name)) >= least, f"{name} has its link")
+        return self.links(name)[number]
+
+    def links(self, name: str) -> list[str]:
+        """The paths of all links that handlers of this name were given."""
+        own = f"http://127.0.0.1:{self.port}"
+        return [line["link"].removeprefix(own) for line in self.noted(name) if "link" in line]
 
     def settled(self, run_id: str, *statuses: str) -> Any:
         """The run once it has one of these statuses (default: it has ended)."""
@@ -121,6 +155,14 @@ class Fleet:
     def outside(self) -> Path:
         """What handlers write and look for."""
         return self.folder / "outside"
+
+    def kill(self, process: int, number: int = signal.SIGKILL) -> None:
+        """Send a signal to one of the server's processes."""
+        os.kill(process, number)
+
+    def let_die(self, name: str, times: int) -> None:
+        """The first so many handlers of this name kill their process; none any more with 0."""
+        (self.outside / f"die-{name}").write_text(str(times))
 
     def let_go(self, name: str) -> None:
         """Let the handlers that hold for this name go on."""

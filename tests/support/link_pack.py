@@ -1,13 +1,14 @@
 """A pack whose handlers do what their input says, and tell a folder what they were given.
 
-`FLEET_OUTSIDE` names the folder. A handler appends to `<name>.jsonl` there before it does anything else; a
-file `go-<name>` lets one go on that holds, `die-<name>` makes it kill its process.
+`FLEET_OUTSIDE` names the folder. A handler appends to `<name>.jsonl` there before it does anything else. A
+file `go-<name>` lets one go on that holds; `die-<name>` says how many of the first ones kill their process.
 """
 
 import json
 import os
 import signal
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ OUTSIDE = "FLEET_OUTSIDE"
 
 
 class Order(BaseModel):
-    """What a handler is to do: `pause`, `hold` (until it may go on, then pause), `answer` (then return)."""
+    """What a handler is to do. `pause` at once; or hold until it may go on, and then pause (`hold`), return
+    an answer of its own (`answer`), raise at the first attempt (`fail`); or answer its own link, then pause
+    (`self`).
+    """
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -52,17 +56,37 @@ def note(name: str, **line: object) -> None:
         os.close(descriptor)
 
 
+def perhaps_die(name: str) -> None:
+    """Kill this process if it is among the first so many."""
+    file = outside(f"die-{name}")
+    lines = outside(f"{name}.jsonl").read_text().count("\n")
+    if file.exists() and lines <= int(file.read_text()):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 def act(order: Order, ctx: ToolContext) -> bool:
     """Do what the order says; whether to pause."""
     note(order.name, key=ctx.idempotency_key, link=ctx.wait_token.url, attempt=ctx.attempt)
-    if outside(f"die-{order.name}").exists():
-        os.kill(os.getpid(), signal.SIGKILL)
+    perhaps_die(order.name)
+    if order.does == "self":
+        answer_own_link(order.name, ctx.wait_token.url)
+        return True
     while order.does != "pause" and not outside(f"go-{order.name}").exists():
         if ctx.cancelled:
             note(order.name, cancelled=True)
             break
         time.sleep(0.005)
+    if order.does == "fail" and ctx.attempt == 1:
+        raise RuntimeError("the first attempt fails")
     return order.does != "answer"
+
+
+def answer_own_link(name: str, url: str) -> None:
+    """Answer before the handler has returned, as a quick carrier does."""
+    body, headers = b'{"pickupId":"pk_1"}', {"Content-Type": "application/json"}
+    began = time.monotonic()
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=30) as reply:
+        note(name, status=reply.status, seconds=time.monotonic() - began)
 
 
 @tool(id="fleet.pickup", pauses=True)
@@ -90,9 +114,8 @@ def look(order: Order, ctx: ToolContext) -> Anything:
 
 def die(name: str) -> str:
     """Kill this process, if it is to."""
-    note(name, died=outside(f"die-{name}").exists())
-    if outside(f"die-{name}").exists():
-        os.kill(os.getpid(), signal.SIGKILL)
+    note(name)
+    perhaps_die(name)
     return "alive"
 
 
