@@ -73,7 +73,7 @@ class TestCheckAtALink:
         result = open_client(runs).simulate_post(LINK + "?" + query, body=samples_body(), headers=JSON)
 
         assert (400, "bad-input") == (result.status_code, code(result))
-        assert ["open_link"] == [name for name, _ in runs.calls]
+        assert not {"answer", "check"} & dict(runs.calls).keys()
 
     def test_a_wrong_link_is_told_before_a_wrong_check(self) -> None:
         path = "/v1/wait-tokens/unknown/complete?check=maybe"

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -24,7 +25,8 @@ FEW = settings(
 ANSWERS = st.tuples(
     st.sampled_from(["link", "app", "wrong link", "wrong id"]), st.sampled_from([FIT, OTHER, UNFIT])
 )
-EVENTS = st.sampled_from(["let it pause", "cancel", "time passes"])
+EVENTS = st.sampled_from(["let it pause", "cancel", "time passes", "suspend its project"])
+PROJECTS = count()
 PLAYS = st.lists(st.one_of(ANSWERS, ANSWERS, EVENTS), min_size=1, max_size=6)
 
 
@@ -77,11 +79,13 @@ class TestAnyPlay:
 
         ship = one_step(slow)
         async with deployment.process(ship) as process:
-            run = await process.start(ship, wait=False)
+            project = f"p{next(PROJECTS)}"
+            await process.tenants.create_project("default", project, actor=None)
+            run = await process.start(ship, wait=False, project=project)
             await carrier.was_handed(1)
             stage = Play(deployment, process, run, carrier.urls[0])
             stage.wait_id = ids[0]
-            for move in play:
+            for number, move in enumerate(play):
                 if move == "let it pause":
                     gate.set()
                     await process.settled(run.id, "suspended", "completed", "failed", "cancelled")
@@ -90,6 +94,10 @@ class TestAnyPlay:
                         await process.runs.cancel(run.id)
                     except RefusedError:
                         pass
+                elif move == "suspend its project" and play.index(move) == number:
+                    await process.tenants.suspend_project("default", project, actor=None)
+                elif move == "suspend its project":
+                    continue
                 elif move == "time passes":
                     deployment.world.advance(timedelta(hours=2))
                 else:
