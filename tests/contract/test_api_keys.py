@@ -8,6 +8,7 @@ import pytest
 
 from abeyance.engine.api_keys import ApiKeys, CreateApiKey
 from abeyance.engine.callers import EVERYBODY, GRANTS, Caller
+from abeyance.engine.workspace_log import WorkspaceLog
 from abeyance.errors import (
     ApiKeyNotFoundError,
     BadInputError,
@@ -49,7 +50,7 @@ def world() -> TestWorld:
 
 def opened(store: JournalStore, world: TestWorld) -> ApiKeys:
     desk = Desk(EventCodec(ORIGIN), Vault(ORIGIN, world), SIGNER, world)
-    return ApiKeys(rows_of(store), store, desk)
+    return ApiKeys(rows_of(store), WorkspaceLog(store, desk), world)
 
 
 @pytest.fixture
@@ -212,6 +213,11 @@ class TestApiKeys:
                 await keys.revoke(caller, key.id)
         assert (billing,) == (await keys.page(OPERATOR)).data
         assert () == (await keys.page(shop)).data
+
+    @pytest.mark.parametrize("key_id", ["", "key_", "key_\x00", "key_" + "0" * 16, "abk_" + "x" * 43, "\ud800"])
+    async def test_an_id_of_no_key_is_not_found(self, keys: ApiKeys, key_id: str) -> None:
+        with pytest.raises(ApiKeyNotFoundError):
+            await keys.revoke(OPERATOR, key_id)
 
     async def test_a_workspace_that_is_not_there_gets_no_key(self, keys: ApiKeys) -> None:
         with pytest.raises(WorkspaceNotFoundError):

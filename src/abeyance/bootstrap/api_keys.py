@@ -1,7 +1,8 @@
 """The API keys of this process's deployment, and who is let in."""
 
 from abeyance.bootstrap.stores import Stores
-from abeyance.engine.api_keys import ApiKeys
+from abeyance.engine.api_keys import ApiKeys, Projects
+from abeyance.engine.workspace_log import WorkspaceLog
 from abeyance.http.authentication import Authentication, AuthenticationOff, DeploymentKey, Keys
 from abeyance.journal.api_keys import ApiKeyStore
 from abeyance.journal.sqlite.api_keys import SQLiteApiKeys
@@ -10,9 +11,10 @@ from abeyance.journal.store import JournalStore
 from abeyance.settings import Settings
 
 
-def open_api_keys(stores: Stores) -> ApiKeys:
+def open_api_keys(stores: Stores, projects: Projects) -> ApiKeys:
     """The keys in the deployment's journal."""
-    return ApiKeys(_rows_of(stores.journal), stores.journal, stores.desk)
+    log = WorkspaceLog(stores.journal, stores.desk)
+    return ApiKeys(_rows_of(stores.journal), log, stores.world, projects)
 
 
 def authentication(settings: Settings, keys: ApiKeys) -> Authentication:

@@ -105,7 +105,7 @@ async def open_engine(
             waits=waits,
             attempts=attempts,
             audit=log.service,
-            api_keys=open_api_keys(stores),
+            api_keys=open_api_keys(stores, tenants.service),
             tenants=tenants.service,
         )
 

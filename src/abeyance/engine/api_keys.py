@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Final
+from typing import Final, Protocol
 
 from abeyance.engine.callers import ADMIN, DEFAULT_WORKSPACE, EXECUTE, Caller
+from abeyance.engine.workspace_log import WorkspaceLog
 from abeyance.errors import (
     ApiKeyNotFoundError,
     BadInputError,
@@ -25,12 +26,8 @@ from abeyance.errors import (
     StoreUnavailableError,
     WorkspaceNotFoundError,
 )
-from abeyance.journal.api_keys import ApiKeyRow, ApiKeyStore, StreamAppend
-from abeyance.journal.batch import Desk
-from abeyance.journal.envelope import Recorded
-from abeyance.journal.events import ApiKeyCreated, ApiKeyRevoked, Event, WorkspaceCreated
-from abeyance.journal.store import JournalStore
-from abeyance.journal.workspace_streams import workspace_stream
+from abeyance.journal.api_keys import ApiKeyRow, ApiKeyStore
+from abeyance.journal.events import ApiKeyCreated, ApiKeyRevoked
 from abeyance.projections.views import Page
 from abeyance.world import World, from_micros, to_micros
 
@@ -42,7 +39,8 @@ _SECRET_BYTES = 32
 _KEY = re.compile(rb"abk_[A-Za-z0-9_-]{43}")
 _ID = re.compile(r"key_[0-9a-v]{16}")
 _TRIES = 20
-_PAGE = 500
+# What all ids that a key names may take, in bytes: they are in one event.
+_MOST_EXECUTES_BYTES = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,14 +72,23 @@ class ApiKeyView:
     created_by: str | None
 
 
-class ApiKeys:
-    """The keys of a deployment."""
+class Projects(Protocol):
+    """Which projects there are."""
 
-    def __init__(self, store: ApiKeyStore, journal: JournalStore, desk: Desk) -> None:
+    async def project(self, workspace: str, project: str) -> object:
+        """Return if there is one of this name. Raises `ProjectNotFoundError`."""
+
+
+class ApiKeys:
+    """The keys of a deployment. `projects` says which there are; without it, any may be named."""
+
+    def __init__(
+        self, store: ApiKeyStore, log: WorkspaceLog, world: World, projects: Projects | None = None
+    ) -> None:
         self._store = store
-        self._journal = journal
-        self._desk = desk
-        self._newest: dict[str, Recorded] = {}
+        self._log = log
+        self._world = world
+        self._projects = projects
 
     async def find(self, key: bytes) -> Caller | None:
         """Who holds the key, if it is good now; one read by primary key. Raises `StoreUnavailableError`."""
@@ -91,7 +98,7 @@ class ApiKeys:
         row = await self._store.find(digest)
         if row is None or not hmac.compare_digest(row.digest, digest) or row.revoked is not None:
             return None
-        if row.expires is not None and row.expires <= to_micros(self._desk.world.now()):
+        if row.expires is not None and row.expires <= to_micros(self._world.now()):
             return None
         return Caller(
             row.id,
@@ -106,17 +113,15 @@ class ApiKeys:
         """Whether there is a workspace of this name: `default`, or one that has a stream."""
         if workspace == DEFAULT_WORKSPACE:
             return True
-        stream = workspace_stream(workspace)
-        rows, _ = await self._journal.read_events(stream, after=0, limit=1, contents=False)
-        return bool(rows)
+        return (await self._log.read(workspace)).newest is not None
 
     async def create(self, caller: Caller, command: CreateApiKey) -> tuple[ApiKeyView, str]:
         """Make a key: how it is shown, and its text, which is told this once.
 
         Raises `PermissionDeniedError` for more than the caller has, `BadInputError`,
-        `WorkspaceNotFoundError`.
+        `WorkspaceNotFoundError`, `ProjectNotFoundError`.
         """
-        world = self._desk.world
+        world = self._world
         secret = base64.urlsafe_b64encode(world.random_bytes(_SECRET_BYTES)).decode().rstrip("=")
         text = PREFIX + secret
         row = _new_row(caller, command, sha256(text.encode()).digest(), world)
@@ -128,9 +133,13 @@ class ApiKeys:
             key=row.id,
             project=row.project,
         )
+        if not await self.has_workspace(caller.workspace):
+            raise WorkspaceNotFoundError
+        if self._projects is not None and row.project is not None:
+            await self._projects.project(caller.workspace, row.project)
         for _ in range(_TRIES):
-            append = self._sealed(caller.workspace, await self._read_newest(caller.workspace), event)
-            if await self._store.create(row, append):
+            log = await self._log.read(caller.workspace)
+            if await self._store.create(row, log.sealed([event])):
                 return _view(row), text
         raise _busy()
 
@@ -150,55 +159,21 @@ class ApiKeys:
 
         Raises `ApiKeyNotFoundError`.
         """
+        if not _ID.fullmatch(key_id):
+            raise ApiKeyNotFoundError
         for _ in range(_TRIES):
             # The stream first: a row that changes after that is refused by the append.
-            newest = await self._read_newest(caller.workspace)
+            log = await self._log.read(caller.workspace)
             row = await self._store.get(caller.workspace, key_id)
             if row is None or not caller.sees(row.workspace, row.project):
                 raise ApiKeyNotFoundError
             if row.revoked is not None:
                 return _view(row)
             event = ApiKeyRevoked(actor=caller.actor, key=key_id)
-            revoked = to_micros(self._desk.world.now())
-            if await self._store.revoke(key_id, revoked, self._sealed(caller.workspace, newest, event)):
+            revoked = to_micros(self._world.now())
+            if await self._store.revoke(key_id, revoked, log.sealed([event])):
                 return _view(row._replace(revoked=revoked))
         raise _busy()
-
-    def _sealed(self, workspace: str, newest: Recorded | None, event: Event) -> StreamAppend:
-        stream, desk = workspace_stream(workspace), self._desk
-        expected = 0 if newest is None else newest.version
-        events = [event] if newest is not None else [WorkspaceCreated(workspace=workspace), event]
-        rows = []
-        for each in events:
-            row, newest = desk.codec.seal(
-                each,
-                stream=stream,
-                version=1 if newest is None else newest.version + 1,
-                prev=None if newest is None else newest.digest,
-                at=desk.world.now() if newest is None else max(desk.world.now(), newest.at),
-                signer=desk.signer,
-            )
-            rows.append(row)
-        return StreamAppend(stream, expected, rows)
-
-    async def _read_newest(self, workspace: str) -> Recorded | None:
-        """The newest event of the workspace's stream; only `default` may have none yet."""
-        while True:
-            known = self._newest.get(workspace)
-            rows, _ = await self._journal.read_events(
-                workspace_stream(workspace),
-                after=0 if known is None else known.version,
-                limit=_PAGE,
-                contents=False,
-            )
-            if rows:
-                self._newest[workspace] = self._desk.codec.open(rows[-1])
-            if len(rows) < _PAGE:
-                break
-        newest = self._newest.get(workspace)
-        if newest is None and workspace != DEFAULT_WORKSPACE:
-            raise WorkspaceNotFoundError
-        return newest
 
 
 def _busy() -> StoreUnavailableError:
@@ -223,7 +198,8 @@ def _new_row(caller: Caller, command: CreateApiKey, digest: bytes, world: World)
         executes = caller.executes
     for definition in sorted(executes or ()):
         caller.require(EXECUTE, definition=definition)
-    if executes is not None and len(executes) > MAX_EXECUTES:
+    size = sum(len(each.encode()) for each in executes or ())
+    if executes is not None and (len(executes) > MAX_EXECUTES or size > _MOST_EXECUTES_BYTES):
         raise BadInputError(
             f"a key names at most {MAX_EXECUTES} definitions", (Issue("/executes", "maxItems"),)
         )
