@@ -81,7 +81,7 @@ def serving() -> Iterator[FakeApi]:
             self.end_headers()
             self.wfile.write(raw)
 
-        do_GET = do_POST = answer
+        do_GET = do_POST = do_DELETE = answer
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
             pass
