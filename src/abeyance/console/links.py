@@ -21,8 +21,9 @@ from falcon.asgi import Request, Response
 from abeyance import errors
 from abeyance.console import messages
 from abeyance.console.errors import Wrong, rules_of
-from abeyance.console.fields import Field, Json, form_of, json_form_of
+from abeyance.console.fields import Field, Json
 from abeyance.console.filling import Filled, fill, names_of
+from abeyance.console.making import form_of, json_form_of
 from abeyance.console.rendering import form_page, notice, write
 from abeyance.engine.questions import Question
 from abeyance.engine.service import OpenLink, RunService

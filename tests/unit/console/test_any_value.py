@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abeyance.console.fields import form_of, json_form_of
 from abeyance.console.filling import fill, names_of
+from abeyance.console.making import form_of, json_form_of
 from abeyance.engine.schemas import SchemaCheck
 from abeyance.journal.canonical import canonicalise
 

@@ -9,7 +9,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from abeyance.console import fields
-from abeyance.console.fields import form_of, leaves
+from abeyance.console.fields import leaves
+from abeyance.console.making import form_of
 
 
 class Size(Enum):

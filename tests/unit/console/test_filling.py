@@ -7,8 +7,8 @@ import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 
 from abeyance.console.errors import Wrong, rules_of
-from abeyance.console.fields import form_of, json_form_of
 from abeyance.console.filling import fill
+from abeyance.console.making import form_of, json_form_of
 from abeyance.console.messages import says
 from abeyance.engine.schemas import SchemaCheck
 from abeyance.errors import Issue
