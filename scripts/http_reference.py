@@ -43,6 +43,8 @@ answer by the checks of the link, in their order, with the same statuses. It is 
 - **A refusal** took nothing. Its `code` is the contract, its `message` is for people; `details.issues` says
   where a value breaks which rule, as a JSON pointer and a JSON Schema keyword, never the value. A member that
   is missing has the path that it would have: `{"path": "/pickupAt", "rule": "required"}`.
+- **Before the API** the server itself answers, in text and without these headers: `414` to a request line over
+  4,094 bytes, `431` to a header over 8,190 bytes or to over 100 headers, `400` to what isn't HTTP/1.1.
 - **Fields may be added** to answers; leave aside those that you don't know.
 
 ## Idempotency-Key
@@ -105,6 +107,8 @@ def _body(body: dict[str, Any]) -> Iterator[str]:
 def _answers(responses: dict[str, Any]) -> Iterator[str]:
     rows, example = [], None
     for status, response in responses.items():
+        if "$ref" in response:  # the same at every operation; the head of the page says it
+            continue
         ((_, content),) = response["content"].items()
         if codes := content.get("examples"):
             rows.append((status, ", ".join(f"[{code}](#{code})" for code in codes), ""))

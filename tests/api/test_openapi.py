@@ -77,7 +77,7 @@ class TestDocument:
             for methods in DOCUMENT["paths"].values()
             for operation in methods.values()
             for response in operation["responses"].values()
-            for content in response["content"].values()
+            for content in response.get("content", {}).values()
             for code in content.get("examples", {})
         }
 

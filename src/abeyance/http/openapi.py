@@ -43,6 +43,12 @@ _HEADERS = {
     "Location": "The run's address.",
     "Idempotency-Replayed": "`true`: an earlier request with this key did it, and this is its answer.",
 }
+# What gunicorn answers by itself, in text, before a request gets to the API (its limit_request_line and
+# limit_request_field_size).
+_BEFORE = {
+    "414": "The request line is over 4,094 bytes. Answered before the API, in text.",
+    "431": "A header is over 8,190 bytes, or there are over 100. Answered before the API, in text.",
+}
 _RETRY_STATUSES = (429, 503)
 _KEY_PARAMETER: Tree = {
     "name": HEADER,
@@ -74,6 +80,7 @@ def document() -> Tree:
             "schemas": _schemas(),
             "examples": examples(),
             "headers": {name: _header(says) for name, says in _HEADERS.items()},
+            "responses": {status: _text(says) for status, says in _BEFORE.items()},
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -149,6 +156,8 @@ def _responses(operation: Operation) -> Tree:
     refused[INTERNAL_STATUS] = [INTERNAL_CODE]
     for status, codes in sorted(refused.items()):
         responses[str(status)] = _refusal(status, codes)
+    for number in _BEFORE:
+        responses[number] = {"$ref": f"#/components/responses/{number}"}
     if operation.idempotent:
         responses["409"]["headers"]["Retry-After"] = {"$ref": "#/components/headers/Retry-After"}
     return responses
@@ -183,6 +192,10 @@ def _headers(status: int) -> Tree:
     names += ["Location"] if status in _LOCATED_STATUSES else []
     names += {401: ["WWW-Authenticate"], 405: ["Allow"]}.get(status, [])
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _text(says: str) -> Tree:
+    return {"description": says, "content": {"text/plain": {"schema": {"type": "string"}}}}
 
 
 def _header(says: str) -> Tree:
