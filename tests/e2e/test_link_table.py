@@ -5,7 +5,6 @@ answers a request is seldom whoever has the run in memory.
 """
 
 import json
-import socket
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -16,10 +15,13 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.support.fleet import JSON, Fleet, fleet
+from tests.support.fleet import JSON, Fleet
+from tests.support.fleet_fixture import servers
 from tests.support.raw_http import RawResponse
 
 pytestmark = pytest.mark.slow
+
+__all__ = ["servers"]
 
 FIT = b'{"pickupId":"pk_7"}'
 OTHER = b'{"pickupId":"pk_8"}'
@@ -29,23 +31,6 @@ TOO_LARGE = b'"' + b"x" * 1_048_576 + b'"'
 NOT_JSON = b'{"pickupId":'
 TOO_DEEP = b"[" * 101 + b"]" * 101
 UNKNOWN = "/v1/wait-tokens/" + "A" * 43 + "/complete"
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """One deployment for the module; it has no limit of links."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    url = None
-    if request.param == "postgres":
-        server = request.getfixturevalue("postgres_server")
-        url = server.create_database()
-    with fleet(tmp_path_factory.mktemp("fleet") / "deployment", port, url) as made:
-        made.serve()
-        yield made
-    if url is not None:
-        server.drop_database(url)
 
 
 Headers = tuple[tuple[str, str], ...]

@@ -138,3 +138,11 @@ async def sleep(ctx: ScriptContext, order: Order) -> Anything:
 strict = flow("fleet.strict", input=Order, steps=[step("pickup", pickup)])
 loose = flow("fleet.loose", input=Order, steps=[step("pickup", anything)])
 again = flow("fleet.again", input=Order, steps=[step("pickup", pickup, retry=Retry(attempts=2))])
+two = flow(
+    "fleet.two",
+    input=Order,
+    steps=[
+        step("first", anything),
+        step("second", pickup, needs=["first"], input=lambda results: results["input"]),
+    ],
+)
