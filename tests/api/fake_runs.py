@@ -16,6 +16,7 @@ from abeyance.engine.questions import Question
 from abeyance.engine.replies import UsedKey
 from abeyance.engine.run_scopes import RunScope
 from abeyance.engine.service import ListRuns, OpenLink, RunService, StartRun
+from abeyance.engine.tenants import TenantView
 from abeyance.errors import ApiKeyNotFoundError, NotFoundError, WaitTokenNotFoundError
 from abeyance.http import samples
 from abeyance.http.app import HttpServices, create_app
@@ -72,6 +73,10 @@ class FakeRuns:
 
     async def scope(self, run_id: UUID) -> RunScope:
         return self.place
+
+    async def check_tenant(self, run_id: UUID) -> None:
+        if "check_tenant" in self.failures:
+            raise self.failures["check_tenant"]
 
     async def start(self, command: StartRun) -> RunView:
         return await self._answer("start", command, self.run)
@@ -178,6 +183,63 @@ class FakeKeys:
         return API_KEY
 
 
+class FakeTenants:
+    """One workspace `shop` with one project `web`; `calls` are (method, arguments)."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self.failures: dict[str, Exception] = {}
+
+    def _answer(self, method: str, *arguments: Any, state: str = "active") -> TenantView:
+        self.calls.append((method, arguments))
+        if method in self.failures:
+            raise self.failures[method]
+        at = datetime(2026, 10, 25, 9, tzinfo=UTC)
+        project = arguments[1] if "project" in method else None
+        return TenantView(
+            workspace=arguments[0], project=project, state=state, created_at=at, updated_at=at
+        )
+
+    async def workspaces(self, *, limit: int = 50, cursor: str | None = None) -> Page[TenantView]:
+        return Page(data=(self._answer("workspaces", "shop", limit, cursor),), next_cursor=None)
+
+    async def workspace(self, workspace: str) -> TenantView:
+        return self._answer("workspace", workspace)
+
+    async def create_workspace(self, workspace: str, *, actor: str | None) -> TenantView:
+        return self._answer("create_workspace", workspace, actor)
+
+    async def suspend_workspace(self, workspace: str, *, actor: str | None) -> TenantView:
+        return self._answer("suspend_workspace", workspace, actor, state="suspended")
+
+    async def restore_workspace(
+        self, workspace: str, *, actor: str | None, wait_s: float = 0.0
+    ) -> TenantView:
+        return self._answer("restore_workspace", workspace, actor, wait_s)
+
+    async def close_workspace(self, workspace: str, *, actor: str | None) -> TenantView:
+        return self._answer("close_workspace", workspace, actor, state="closing")
+
+    async def projects(
+        self, workspace: str, *, limit: int = 50, cursor: str | None = None
+    ) -> Page[TenantView]:
+        return Page(data=(self._answer("projects", workspace, "web", limit, cursor),), next_cursor=None)
+
+    async def project(self, workspace: str, project: str) -> TenantView:
+        return self._answer("project", workspace, project)
+
+    async def create_project(self, workspace: str, project: str, *, actor: str | None) -> TenantView:
+        return self._answer("create_project", workspace, project, actor)
+
+    async def suspend_project(self, workspace: str, project: str, *, actor: str | None) -> TenantView:
+        return self._answer("suspend_project", workspace, project, actor, state="suspended")
+
+    async def restore_project(
+        self, workspace: str, project: str, *, actor: str | None, wait_s: float = 0.0
+    ) -> TenantView:
+        return self._answer("restore_project", workspace, project, actor, wait_s)
+
+
 class FakeLog:
     """A log of one checkpoint, one tile and one record, which notes what is exported."""
 
@@ -215,6 +277,7 @@ def api(runs: FakeRuns, **more: Any) -> App[Request, Response]:
         "world": SystemWorld(),
         "audit": FakeLog(),
         "keys": FakeKeys(),
+        "tenants": FakeTenants(),
         **more,
     }
     return create_app(HttpServices(**fields))

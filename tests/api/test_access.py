@@ -21,6 +21,8 @@ BODIES: dict[tuple[str, str], object] = {
     ("POST", "/v1/runs/{id}/waits/{wait}/extend"): {"until": "2026-12-01T00:00:00Z"},
     ("POST", "/v1/audit/exports"): {"all": True},
     ("POST", "/v1/keys"): {"name": "the shop", "grants": ["read"]},
+    ("POST", "/v1/workspaces"): {"id": "shop"},
+    ("POST", "/v1/workspaces/{workspace}/projects"): {"id": "web"},
 }
 ROUTES = [(method, path, access) for path, methods in ACCESS.items() for method, access in methods.items()]
 ON_RUNS = [(method, path) for method, path, access in ROUTES if access.reach == "run"]
@@ -47,6 +49,7 @@ def ask(caller: Caller, method: str, path: str, runs: FakeRuns | None = None, **
     concrete = (
         path.replace("{id}", str(samples.RUN_ID)).replace("{record}", "0").replace("{path:path}", "0/000")
     ).replace("{wait}", "pause:0199a1f2-0000-7000-8000-000000000002:1")
+    concrete = concrete.replace("{workspace}", "default").replace("{project}", "web")
     client = falcon.testing.TestClient(api(runs or FakeRuns(), auth=Door(caller)))
     return client.simulate_request(method, concrete, json=body, **more)
 

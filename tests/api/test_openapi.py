@@ -115,6 +115,7 @@ class TestDocument:
         }
 
         bodies = {"StartRunBody", "ResumeBody", "NoBody", "ExportBody", "ExtendBody", "CreateKeyBody"}
+        bodies |= {"CreateWorkspaceBody", "CreateProjectBody"}
         assert bodies == closed
 
     @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)

@@ -26,7 +26,9 @@ def events(number: int, stream: UUID = STREAM) -> StreamAppend:
     return StreamAppend(stream, number - 1, [EventRow(stream, number, "workspace-created", b"%d" % number)])
 
 
-def change(seen: str | None, state: str, *, project: str = WHOLE, moment: int = 5, sweeps: bool = False) -> Change:
+def change(
+    seen: str | None, state: str, *, project: str = WHOLE, moment: int = 5, sweeps: bool = False
+) -> Change:
     return Change("shop", project, seen, state, moment, sweeps)
 
 

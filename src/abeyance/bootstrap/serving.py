@@ -105,6 +105,7 @@ class Process:
             notes=notes_of(self.settings, engine.attempts),
             audit=engine.audit,
             keys=engine.api_keys,
+            tenants=engine.tenants,
         )
         self._app = create_worker_app(services) if self.role == "worker" else create_app(services)
         self._engine = engine

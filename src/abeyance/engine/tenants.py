@@ -115,6 +115,8 @@ class Tenants:
 
     async def check(self, workspace: str, project: str) -> None:
         """Return if both are there and active. Raises as `check_start`."""
+        if not re.fullmatch(NAME, project):
+            raise ProjectNotFoundError
         found = await self._store.look_up(workspace, project)
         if workspace != DEFAULT_WORKSPACE and not found.has_workspace:
             raise WorkspaceNotFoundError
@@ -232,6 +234,7 @@ class Tenants:
     # --- how ---
 
     async def _restore(self, workspace: str, project: str, event: Event, wait_s: float) -> TenantView:
+        await (self.project(workspace, project) if project else self.workspace(workspace))
         clock = asyncio.get_running_loop()
         end = clock.time() + wait_s
         while not await self._store.is_swept(workspace, project):
@@ -265,7 +268,7 @@ class Tenants:
 
     async def _workspace(self, workspace: str) -> TenantRow:
         """Its row; one without times for a `default` that nobody has changed."""
-        row = await self._store.get(workspace)
+        row = await self._store.get(workspace) if re.fullmatch(NAME, workspace) else None
         if row is None and workspace == DEFAULT_WORKSPACE:
             return TenantRow(workspace, WHOLE, ACTIVE, 0, 0)
         if row is None:
@@ -273,7 +276,7 @@ class Tenants:
         return row
 
     async def _project(self, workspace: str, project: str) -> TenantRow:
-        row = await self._store.get(workspace, project) if project else None
+        row = await self._store.get(workspace, project) if re.fullmatch(NAME, project) else None
         if row is None and project == DEFAULT_PROJECT:
             return TenantRow(workspace, project, ACTIVE, 0, 0)
         if row is None:

@@ -59,6 +59,15 @@ ACCESS: Final[Mapping[str, Mapping[str, Access]]] = {
     "/v1/audit/exports": {"POST": Access((AUDIT,), "deployment")},
     "/v1/keys": {"GET": Access((ADMIN,)), "POST": Access((ADMIN,))},
     "/v1/keys/{id}": {"DELETE": Access((ADMIN,))},
+    "/v1/workspaces": {"GET": _DEPLOYMENT, "POST": _DEPLOYMENT},
+    "/v1/workspaces/{workspace}": {"GET": Access((ADMIN,))},
+    "/v1/workspaces/{workspace}/suspend": {"POST": _DEPLOYMENT},
+    "/v1/workspaces/{workspace}/restore": {"POST": _DEPLOYMENT},
+    "/v1/workspaces/{workspace}/close": {"POST": _DEPLOYMENT},
+    "/v1/workspaces/{workspace}/projects": {"GET": Access((ADMIN,)), "POST": Access((ADMIN,))},
+    "/v1/workspaces/{workspace}/projects/{project}": {"GET": Access((ADMIN,))},
+    "/v1/workspaces/{workspace}/projects/{project}/suspend": {"POST": Access((ADMIN,))},
+    "/v1/workspaces/{workspace}/projects/{project}/restore": {"POST": Access((ADMIN,))},
 }
 
 

@@ -188,7 +188,20 @@ class ProblemDetails(Wire):
     """What the code alone doesn't say."""
 
     issues: list[ProblemIssue] | None = None
-    state: Literal["completed", "timed-out", "cancelled", "unused", "answered"] | None = None
+    state: (
+        Literal[
+            "completed",
+            "timed-out",
+            "cancelled",
+            "unused",
+            "answered",
+            "active",
+            "suspended",
+            "closing",
+            "closed",
+        ]
+        | None
+    ) = Field(default=None, description="The state of a wait; of a workspace or project that isn't changed.")
     status: Status | None = None
     limit_bytes: int | None = None
 

@@ -31,6 +31,7 @@ from abeyance.http.resources.log import LogService, log_routes
 from abeyance.http.resources.process import Health, Metrics, OpenApi, Ready
 from abeyance.http.resources.records import AuditRecords, RunJournal
 from abeyance.http.resources.runs import Cancel, Resume, Retry, Run, Runs
+from abeyance.http.resources.tenants import TenantService, tenant_routes
 from abeyance.http.resources.waiting import WaitingRequests
 from abeyance.http.resources.waits import (
     ExtendWait,
@@ -54,7 +55,8 @@ class HttpServices:
     `max_waiting`: how many requests may wait for a run at once in this process; `wait_s`: how long each
     may, in seconds. `gate` bounds requests to links. `counters` gives more lines for `/metrics`: a name,
     with labels if it has any, and its value. `replies` are the idempotency keys; without them, none is kept.
-    `audit` is the log, `keys` are the API keys; without them the API has none.
+    `audit` is the log, `keys` are the API keys, `tenants` the workspaces and projects; without them the API
+    has none.
     `notes` keeps what came of requests with links.
     """
 
@@ -68,6 +70,7 @@ class HttpServices:
     replies: Replies | None = None
     audit: LogService | None = None
     keys: KeyService | None = None
+    tenants: TenantService | None = None
     waits: WaitService = field(default_factory=NoWaits)
     notes: AttemptNotes = field(default_factory=NoNotes)
 
@@ -100,6 +103,8 @@ def create_app(services: HttpServices) -> App[Request, Response]:
         app.add_routes(log_routes(services.audit))
     if services.keys is not None:
         app.add_routes(key_routes(services.keys, idempotency))
+    if services.tenants is not None:
+        app.add_routes(tenant_routes(services.tenants, idempotency, waiting))
     app.add_sink(link.answer_odd, ODD_LINKS)
     return app
 

@@ -37,9 +37,7 @@ async def sweep(process: EngineProcess) -> None:
 
 async def logged(process: EngineProcess, workspace: str) -> list[tuple[str, Any]]:
     """Topics and data of a workspace's stream, each event's signature and chain checked."""
-    rows, _ = await process.store.read_events(
-        workspace_stream(workspace), after=0, limit=100, contents=False
-    )
+    rows, _ = await process.store.read_events(workspace_stream(workspace), after=0, limit=100, contents=False)
     found = [process.desk.codec.verify(row, {SIGNER.kid: SIGNER.public_key}) for row in rows]
     chain = [None, *(recorded.digest for recorded in found)]
     assert [recorded.prev for recorded in found] == chain[: len(found)]
@@ -214,7 +212,11 @@ class TestStarts:
 class TestAnswers:
     @pytest.mark.parametrize(
         ("project", "close", "code"),
-        [(None, False, "tenant-suspended"), (None, True, "tenant-closing"), ("web", False, "project-suspended")],
+        [
+            (None, False, "tenant-suspended"),
+            (None, True, "tenant-closing"),
+            ("web", False, "project-suspended"),
+        ],
     )
     async def test_the_link_of_a_waiting_run_says_why_then_that_it_is_cancelled(
         self, deployment: Deployment, project: str | None, close: bool, code: str

@@ -4,7 +4,7 @@
 `abeyance.http.errors` together.
 """
 
-from abeyance.http.operations import keys, links, log, process, records, runs, waits
+from abeyance.http.operations import keys, links, log, process, records, runs, tenants, waits
 from abeyance.http.operations.model import Answer as Answer
 from abeyance.http.operations.model import Operation as Operation
 
@@ -15,5 +15,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *records.OPERATIONS,
     *log.OPERATIONS,
     *keys.OPERATIONS,
+    *tenants.OPERATIONS,
     *process.OPERATIONS,
 )

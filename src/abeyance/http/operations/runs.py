@@ -13,6 +13,7 @@ from abeyance.http.schemas import (
     StartRunBody,
 )
 
+_STOPPED = (errors.TenantSuspendedError, errors.TenantClosingError, errors.ProjectSuspendedError)
 _SUSPENDED = run(samples.SUSPENDED)
 _COMPLETED = run(samples.COMPLETED)
 
@@ -33,7 +34,14 @@ OPERATIONS: tuple[Operation, ...] = (
             Answer(status=201, says="The run has ended or waits.", model=answers.Run, example=_SUSPENDED),
             Answer(status=202, says="The run goes on.", model=answers.Run, example=run(samples.RUNNING)),
         ),
-        refusals=(errors.UnknownFieldError, errors.InputInvalidError, errors.DefinitionNotFoundError),
+        refusals=(
+            errors.UnknownFieldError,
+            errors.InputInvalidError,
+            errors.DefinitionNotFoundError,
+            errors.WorkspaceNotFoundError,
+            errors.ProjectNotFoundError,
+            *_STOPPED,
+        ),
     ),
     Operation(
         method="GET",
@@ -90,6 +98,7 @@ OPERATIONS: tuple[Operation, ...] = (
             errors.WaitTokenClosedError,
             errors.AnswerInvalidError,
             errors.ResumeNotSupportedError,
+            *_STOPPED,
         ),
     ),
     Operation(

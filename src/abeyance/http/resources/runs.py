@@ -8,7 +8,7 @@ from falcon.asgi import Request, Response
 from abeyance.engine.callers import DEFAULT_PROJECT, EXECUTE, WRITE, Caller
 from abeyance.engine.replies import UsedKey
 from abeyance.engine.service import ListRuns, RunService, StartRun
-from abeyance.errors import BadInputError, RunNotFoundError, UnknownFieldError
+from abeyance.errors import BadInputError, RefusedError, RunNotFoundError, UnknownFieldError
 from abeyance.http import render
 from abeyance.http.body import read_json
 from abeyance.http.idempotency import Idempotency, Rendered
@@ -154,12 +154,15 @@ class Resume:
         `?check=true` take nothing, and say whether it would be taken.
         """
         found = run_id(id)
-        sent = await read_json(req)
         try:
+            sent = await read_json(req)
             body = read_body(ResumeBody, sent)
             check = read_query(CheckQuery, req.scope["query_string"]).check
-        except UnknownFieldError as error:
-            raise BadInputError(error.reason, error.issues) from None
+        except RefusedError as error:
+            await self._runs.check_tenant(found)  # its refusals come first
+            if isinstance(error, UnknownFieldError):
+                raise BadInputError(error.reason, error.issues) from None
+            raise
         if check:
             await self._waiting.finish(
                 self._runs.check_resume(found, body.waitpoint_id, body.value, actor=req.context.actor)
