@@ -10,7 +10,7 @@ Refused is answered from memory too, for at most a second: then the store is ask
 `Retry-After`, which is at least a second, holds in every process. What was refused here takes no permit; what
 passes here and is refused later (an unknown link, a bad body) does.
 
-If the store of the permits fails or takes longer than a second, requests pass, and each process counts by
+If the store of the permits fails or takes longer than two seconds, requests pass, and each process counts by
 itself: at most the limit times the number of processes. A link that works is worth more than a limit that is
 exact: the senders can't repair our store, and the link itself answers 503 when its own store is gone.
 """
@@ -34,7 +34,7 @@ _LONG_S: Final = LONG_US / _MICROS
 _BLOCK_SHARE: Final = 40
 # How long a refusal is answered from memory, in seconds: not longer than the shortest Retry-After.
 _REFUSED_S: Final = 1.0
-_DRAW_TIMEOUT_S: Final = 1.0
+_DRAW_TIMEOUT_S: Final = 2.0
 # How long a store that failed is left alone.
 _PAUSE_S: Final = 5.0
 _MOST_CLIENTS: Final = 50_000

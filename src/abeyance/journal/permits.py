@@ -23,7 +23,9 @@ from uuid import UUID
 
 # All times are microseconds.
 WINDOW_US: Final = 60_000_000
-# Charges that are closer together than this may be kept as one, at the later moment.
+# A window of more charges than this keeps those of a slot as one, at the last one's moment. With a limit up
+# to this no window has more.
+MOST_CHARGES: Final = 600
 SLOT_US: Final = 250_000
 # How long a block may be used: while less than half of the limit is charged, and after that.
 LONG_US: Final = 10_000_000
@@ -103,15 +105,19 @@ def charged(window: Window, now: int) -> Window:
 
 def settle(window: Window, settled: Settled | None, now: int) -> Window:
     """The window once this block is closed. A block that it doesn't have is left alone."""
-    if settled is None or all(charge.block != settled.block for charge in window):
+    if settled is None or not _holds(window, settled):
         return window
     kept = tuple(charge for charge in window if charge.block != settled.block)
     return (*kept, Charge(now - settled.age_us, settled.used)) if settled.used else kept
 
 
+def _holds(window: Window, settled: Settled) -> bool:
+    return any(charge.block == settled.block for charge in window)
+
+
 def draw(window: Window, asked: Draw, now: int) -> tuple[Window, Drawn]:
     """The window after the draw, and what was drawn."""
-    window = settle(charged(window, now), asked.settled, now)
+    window = merge(settle(charged(window, now), asked.settled, now))
     left = asked.limit - total(window)
     granted = max(0, min(asked.need, left))
     left -= granted
@@ -131,22 +137,29 @@ def total(window: Window) -> int:
 
 
 def wait_us(window: Window, limit: int, now: int) -> int:
-    """How long until one permit is free, if nobody draws meanwhile."""
+    """How long until one permit is free, if nobody draws meanwhile. Charges may still become one with a later
+    one of their slot.
+    """
     excess = total(window) - limit + 1
     ordered = sorted(window, key=lambda charge: charge.at)
     freed = accumulate(charge.permits for charge in ordered)
-    return next((c.at + WINDOW_US - now for c, sum_ in zip(ordered, freed, strict=True) if sum_ >= excess), 0)
+    at = next(charge.at for charge, count in zip(ordered, freed, strict=True) if count >= excess)
+    return (at if limit <= MOST_CHARGES else (at // SLOT_US + 1) * SLOT_US) + WINDOW_US - now
 
 
 def merge(window: Window) -> Window:
     """The window in as few charges as it takes: bounded, whatever was drawn."""
-    ordered = sorted(window, key=lambda charge: (charge.block is not None, charge.at // SLOT_US, charge.at))
+    width = SLOT_US if len(window) > MOST_CHARGES else 1
     merged: list[Charge] = []
-    for block, charges in groupby(ordered, key=lambda charge: charge.block):
-        for _, near in groupby(charges, key=lambda charge: charge.at // SLOT_US):
+    for block, charges in groupby(sorted(window, key=_by_block), key=lambda charge: charge.block):
+        for _, near in groupby(charges, key=lambda charge: charge.at // width):
             same = tuple(near)
             merged.append(Charge(same[-1].at, total(same), block))
     return tuple(merged)
+
+
+def _by_block(charge: Charge) -> tuple[int, int]:
+    return (charge.block.int if charge.block else -1, charge.at)
 
 
 class MemoryPermits:
@@ -168,7 +181,7 @@ class MemoryPermits:
         """See `PermitStore.draw`."""
         before = self._windows.get(asked.key, ())
         after, drawn = draw(before, asked, self._clock_us())
-        if drawn.granted or asked.settled is not None:
+        if drawn.granted or (asked.settled is not None and _holds(before, asked.settled)):
             self._windows[asked.key] = merge(after)
             self._windows.move_to_end(asked.key)
             if len(self._windows) > self._most_keys:
@@ -179,7 +192,8 @@ class MemoryPermits:
         """See `PermitStore.settle`."""
         now = self._clock_us()
         for block in blocks:
-            if (window := self._windows.get(block.key)) is not None:
+            window = self._windows.get(block.key, ())
+            if _holds(window, block):
                 self._windows[block.key] = merge(settle(charged(window, now), block, now))
 
     async def forget(self) -> None:

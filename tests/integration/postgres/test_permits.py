@@ -37,7 +37,8 @@ class TestRules:
         open_blocks: list[Settled] = []
 
         for number in range(1, 400):
-            now += random.choice((0, 1, 249_999, 1_000_000, random.randrange(WINDOW_US // 2)))
+            steps = (0, 1, 249_999, 1_000_000, random.randrange(WINDOW_US // 2), -random.randrange(WINDOW_US))
+            now += random.choice(steps)
             permits.testing_only_moment = now
             settled = open_blocks.pop() if open_blocks and random.random() < 0.5 else None
             if settled is not None and random.random() < 0.3:

@@ -476,15 +476,16 @@ RETURNS TABLE (at bigint, count bigint, block uuid) LANGUAGE sql STABLE AS $$
     WHERE charge.at + 60000000 > moment
 $$;
 
--- How long until one permit is free, if nobody draws meanwhile.
+-- How long until one permit is free, if nobody draws meanwhile. Beyond a limit of 600 charges may still become
+-- one with a later one of their slot.
 CREATE FUNCTION permits_wait(held permits, most bigint, moment bigint) RETURNS bigint LANGUAGE sql STABLE AS $$
-    SELECT min(at) + 60000000 - moment
+    SELECT CASE WHEN most <= 600 THEN min(at) ELSE (min(at) / 250000 + 1) * 250000 END + 60000000 - moment
     FROM (SELECT at, sum(count) OVER () AS total, sum(count) OVER (ORDER BY at) AS freed
           FROM permits_charged(held, moment)) AS charges
     WHERE total - freed < most
 $$;
 
--- The window at a moment, with a block closed if it has it, in as few charges as it takes.
+-- The window at a moment, with a block closed if it has it. More than 600 charges are kept as one for each slot.
 CREATE FUNCTION permits_settled(held permits, closed uuid, used bigint, age bigint, moment bigint) RETURNS permits
 LANGUAGE sql STABLE AS $$
     WITH known AS (
@@ -494,7 +495,8 @@ LANGUAGE sql STABLE AS $$
         UNION ALL
         SELECT moment - age, used, NULL WHERE used > 0 AND EXISTS (SELECT FROM known WHERE block = closed)
     ), merged AS (
-        SELECT max(at) AS at, sum(count)::bigint AS count, block FROM settled GROUP BY block, at / 250000
+        SELECT max(at) AS at, sum(count)::bigint AS count, block FROM settled
+        GROUP BY block, at / CASE WHEN (SELECT count(*) FROM settled) > 600 THEN 250000 ELSE 1 END
     )
     SELECT held.key, coalesce(max(at), moment) / 60000000 + 2, coalesce(array_agg(at ORDER BY at), '{}'),
            coalesce(array_agg(count ORDER BY at), '{}'), coalesce(array_agg(block ORDER BY at), '{}')
