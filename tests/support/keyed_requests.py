@@ -1,6 +1,6 @@
 """Requests with idempotency keys to the API of one process, over a real engine."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +8,7 @@ from uuid import UUID
 
 import falcon.testing
 
+from abeyance.engine.callers import DEFAULT_WORKSPACE, Caller
 from abeyance.engine.keyring import KeyRing
 from abeyance.engine.replies import Replies, open_replies
 from abeyance.engine.service import RunService
@@ -55,9 +56,10 @@ async def replies_of(
 class Holders:
     """Whoever sends a key is its holder."""
 
-    def check(self, authorization: bytes | None) -> str | None:
-        """The key itself."""
-        return None if authorization is None else authorization.decode()
+    async def check(self, headers: Sequence[tuple[bytes, bytes]]) -> Caller:
+        """The key itself; before a slash, the workspace."""
+        workspace, _, actor = dict(headers)[b"authorization"].decode().rpartition("/")
+        return Caller(actor=actor, workspace=workspace or DEFAULT_WORKSPACE, everywhere=True)
 
 
 @dataclass(slots=True)

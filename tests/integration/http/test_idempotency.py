@@ -12,6 +12,7 @@ import pytest
 from abeyance import ToolContext, flow, script, step, tool
 from abeyance.engine.replies import MAX_REPLY_BYTES
 from abeyance.engine.scripting import ScriptContext
+from tests.contract.tenants import put_workspace
 from tests.support.barriers import Places
 from tests.support.carrier import Carrier, Empty, Loose, Strict, one_step, pausing
 from tests.support.engine import Deployment, EngineProcess
@@ -97,17 +98,21 @@ class TestStart:
             assert (409, "idempotency-key-body-mismatch") == code(refused)
             assert 1 == await count_runs(deployment)
 
-    async def test_a_key_belongs_to_who_sent_it_and_to_the_path(self, deployment: Deployment) -> None:
+    async def test_a_key_belongs_to_workspace_holder_and_path(self, deployment: Deployment) -> None:
         ship = one_step(pausing(Carrier()))
+        other = b'{"flow":"t.echo","input":"bye"}'
+        await put_workspace(deployment.store, "another-workspace", "active")
         async with deployment.process(ECHO, ship) as process, api_of(deployment, process) as api:
             path, _ = await paused(process, ship)
 
             mine = await api.post("/v1/runs", START, "k")
-            theirs = await api.post("/v1/runs", b'{"flow":"t.echo","input":"bye"}', "k", holder="other")
+            theirs = await api.post("/v1/runs", other, "k", holder="another")
+            elsewhere = await api.post("/v1/runs", other, "k", holder="another-workspace/app")
             cancelled = await api.post(f"{path}/cancel", key="k")
 
-            assert [201, 201, 200] == [each.status_code for each in (mine, theirs, cancelled)]
-            assert mine.json["id"] != theirs.json["id"]
+            replies = (mine, theirs, elsewhere, cancelled)
+            assert [201, 201, 201, 200] == [each.status_code for each in replies]
+            assert 4 == len({each.json["id"] for each in replies})
 
     async def test_after_a_day_the_key_is_as_good_as_new(self, deployment: Deployment) -> None:
         async with deployment.process(ECHO) as process, api_of(deployment, process) as api:
