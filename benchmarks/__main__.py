@@ -15,14 +15,14 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import stores
-from benchmarks.cases import history, latency, throughput, twice, waiting
+from benchmarks.cases import history, latency, throughput, twice, verifying, waiting
 from benchmarks.driver import GET_AGAIN_S
 from benchmarks.errors import BenchmarkError
 from benchmarks.report import Result, print_tables
 from benchmarks.speed import sign_us
 from benchmarks.stores import MakeStore
 
-CASES = ("B1", "B2", "B3", "B4", "TWO")
+CASES = ("B1", "B2", "B3", "B4", "B8", "TWO")
 CLIENTS = (1, 16)
 
 
@@ -69,6 +69,8 @@ def _case(case: str, make: MakeStore, options: argparse.Namespace) -> Iterator[R
         yield waiting.measure_waiting(make, options.runs)
     elif case == "B4":
         yield from history.measure_history(make)
+    elif case == "B8":
+        yield verifying.measure_verifying(make, options.runs)
     else:
         yield twice.measure_two_answers(make)
 
@@ -103,7 +105,7 @@ def _options() -> argparse.Namespace:
         "--store", type=_listed(stores.NAMES), default=stores.NAMES, help="sqlite or postgres"
     )
     parser.add_argument("--clients", type=_numbers, help="of B1 and B2, such as 1 or 1,16")
-    parser.add_argument("--runs", type=int, help="runs of B1, samples of B2, waiting runs of B3")
+    parser.add_argument("--runs", type=int, help="runs of B1 and B8, samples of B2, waiting runs of B3")
     return parser.parse_args()
 
 
