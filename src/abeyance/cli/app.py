@@ -13,6 +13,7 @@ from abeyance.cli.resume import resume
 from abeyance.cli.runs import runs
 from abeyance.cli.serving import dev, serve, worker
 from abeyance.cli.starting import init
+from abeyance.cli.tenants import projects, workspaces
 from abeyance.cli.waits import waits
 
 app = typer.Typer(
@@ -51,5 +52,7 @@ for name, group in (
     ("db", database),
     ("keys", keys),
     ("waits", waits),
+    ("workspaces", workspaces),
+    ("projects", projects),
 ):
     app.add_typer(group, name=name)

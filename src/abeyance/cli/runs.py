@@ -33,6 +33,9 @@ def start(
         str | None,
         typer.Option(metavar="TIME", help="How long the run may last: 90s, 15m, 2h, 3d. Default: 30d."),
     ] = None,
+    project: Annotated[
+        str | None, typer.Option(metavar="ID", help="The project that the run is in. Default: default.")
+    ] = None,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait until the run ends or suspends.")
     ] = True,
@@ -56,6 +59,7 @@ def start(
             script=script,
             input=value,
             wait=False,
+            project=project,
             ttl_ms=ttl_ms,
             labels=labels,
             idempotency_key=idempotency_key,

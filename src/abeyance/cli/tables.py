@@ -8,6 +8,7 @@ from abeyance.cli.output import print_table, say, visible
 from abeyance.client.encoding import encode
 from abeyance.client.keys import ApiKey, ApiKeyPage
 from abeyance.client.results import AuditPage, JournalEvent, JournalPage, Run, RunPage
+from abeyance.client.tenants import ProjectPage, WorkspacePage
 
 
 def print_runs(page: RunPage) -> None:
@@ -43,6 +44,29 @@ def print_keys(page: ApiKeyPage) -> None:
     print_table(("key", "name", "project", "grants", "executes", "created", "good"), map(_key, page.data))
     if page.next_cursor:
         say(f"There are more: --cursor={visible(page.next_cursor)}")
+
+
+def print_workspaces(page: WorkspacePage) -> None:
+    """A line a workspace: name, state, when it was made and changed."""
+    rows = ((each.id, each.state, _or_none(each.created_at), _or_none(each.updated_at)) for each in page.data)
+    print_table(("workspace", "state", "created", "changed"), rows)
+    if page.next_cursor:
+        say(f"There are more: --cursor={visible(page.next_cursor)}")
+
+
+def print_projects(page: ProjectPage) -> None:
+    """A line a project: name, workspace, state, when it was made and changed."""
+    rows = (
+        (each.id, each.workspace_id, each.state, _or_none(each.created_at), _or_none(each.updated_at))
+        for each in page.data
+    )
+    print_table(("project", "workspace", "state", "created", "changed"), rows)
+    if page.next_cursor:
+        say(f"There are more: --cursor={visible(page.next_cursor)}")
+
+
+def _or_none(moment: datetime | None) -> str:
+    return "" if moment is None else _time(moment)
 
 
 def _key(key: ApiKey) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from abeyance.client.errors import (
     RunNotFound,
     RunNotParked,
     ServerNotFound,
+    TenantNotActive,
     Unauthenticated,
     Unavailable,
     UnexpectedReply,
@@ -56,6 +57,7 @@ from abeyance.client.results import (
     WaitToken,
 )
 from abeyance.client.runs import Runs
+from abeyance.client.tenants import Project, ProjectPage, Projects, Workspace, WorkspacePage, Workspaces
 from abeyance.client.waits import LinkAttempt, LinkAttempts, Wait, WaitPage, Waits
 
 __all__ = [
@@ -84,6 +86,9 @@ __all__ = [
     "NotFound",
     "OtherWait",
     "PermissionDenied",
+    "Project",
+    "ProjectPage",
+    "Projects",
     "RateLimited",
     "RequestTooLarge",
     "ResumeNotSupported",
@@ -94,6 +99,7 @@ __all__ = [
     "RunPage",
     "Runs",
     "ServerNotFound",
+    "TenantNotActive",
     "ToolRef",
     "Unauthenticated",
     "Unavailable",
@@ -107,7 +113,12 @@ __all__ = [
     "WaitTokenNotReached",
     "WaitingFor",
     "Waits",
+    "Workspace",
+    "WorkspacePage",
+    "Workspaces",
 ]
+
+DEFAULT_WORKSPACE = "default"
 
 
 class Client:
@@ -132,10 +143,10 @@ class Client:
         # httpx takes longer to import than most commands take to run.
         from abeyance.client.transport import Transport
 
-        server = find_server(base_url, token)
+        server, works_in = find_server(base_url, token), workspace or find_workspace()
         self._transport = Transport(
             server,
-            workspace=workspace or find_workspace(),
+            workspace=works_in,
             timeout_s=timeout_s,
             parse_float=parse_float,
         )
@@ -143,6 +154,8 @@ class Client:
         self.audit = Audit(self._transport)
         self.keys = Keys(self._transport)
         self.waits = Waits(self._transport)
+        self.workspaces = Workspaces(self._transport)
+        self.projects = Projects(self._transport, works_in or DEFAULT_WORKSPACE)
 
     @property
     def base_url(self) -> str:

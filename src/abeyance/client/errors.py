@@ -161,6 +161,10 @@ class ResumeNotSupported(ApiError):
     """The wait isn't one for another system's answer."""
 
 
+class TenantNotActive(ApiError):
+    """The workspace is suspended or closing, or the project is suspended: nothing goes on there."""
+
+
 class IdempotencyKeyMismatch(ApiError):
     """The `idempotency_key` was used for another request in the last 24 hours."""
 
@@ -201,6 +205,9 @@ _BY_CODE: dict[str, type[ApiError]] = {
     "wait-change-not-supported": WaitChangeNotSupported,
     "run-already-terminal": RunAlreadyTerminal,
     "run-not-parked": RunNotParked,
+    "tenant-suspended": TenantNotActive,
+    "tenant-closing": TenantNotActive,
+    "project-suspended": TenantNotActive,
     "run-resume-not-supported": ResumeNotSupported,
     "idempotency-key-body-mismatch": IdempotencyKeyMismatch,
     "idempotency-key-in-flight": IdempotencyKeyInFlight,
