@@ -140,7 +140,7 @@ class TestSentences:
         answer = """--output='{"pickupId":"pk_7","pickupAt":"2026-10-25T09:00:00Z"}'"""
         operator.project.shell(f"abeyance runs resume {run_id} {answer}")
 
-        code, sentence = row(4)
+        code, sentence = row(6)
         asked = operator.ask(run_id)
         assert code == asked[0]
         assert sentence.search(asked[1]), asked
