@@ -23,8 +23,14 @@ The same as OpenAPI 3.1: `GET /v1/openapi.json`.
 
 ## What every request keeps to
 
-- **The key**: `Authorization: Bearer <key>`. No key is asked for at links, `/health`, `/ready` and
-  `/v1/openapi.json`.
+- **The key**: `Authorization: Bearer <key>`, the deployment's or an API key. No key is asked for at links,
+  `/health`, `/ready` and `/v1/openapi.json`.
+- **Rights**: each route says which grants it takes. Without one the answer is `403 permission-denied`, and
+  `details.grant` says which is missing; then comes whether the thing is there (`404`). How to give keys out is in
+  [give out API keys](../how-to/give-out-api-keys.md).
+- **The workspace** is the API key's; with the deployment's key the one that the header `Abeyance-Workspace` names,
+  left out `default`. What belongs to another workspace, or to another project than a key is bound to, is not
+  there: `404`, and lists leave it out.
 - **Bodies** are JSON in UTF-8 with `Content-Type: application/json` (or `application/*+json`), at most 1 MiB,
   100 levels and 100,000 values; no duplicate keys, no NaN or Infinity. No bytes at all are `{}`. A number
   keeps its text: `1.10` is stored and answered as `1.10`.

@@ -3,8 +3,14 @@
 import falcon.testing
 import pytest
 
-from abeyance.errors import ConfigurationError, UnauthenticatedError
-from abeyance.http.authentication import AuthenticationOff, DeploymentKey
+from abeyance.engine.callers import EVERYBODY, Caller
+from abeyance.errors import (
+    ConfigurationError,
+    StoreUnavailableError,
+    UnauthenticatedError,
+    WorkspaceNotFoundError,
+)
+from abeyance.http.authentication import AuthenticationOff, DeploymentKey, Keys
 from tests.api.fake_runs import KEY, RUN, FakeRuns, api
 
 CLOSED_TO_ALL = [
@@ -70,6 +76,95 @@ class TestDeploymentKey:
 
     async def test_it_shows_no_key(self) -> None:
         assert KEY not in repr(vars(DeploymentKey(KEY)))
+
+
+class FakeHolders:
+    """One API key, `GOOD`, of `acme`; a workspace `acme`. `gone`: the store can't be asked."""
+
+    def __init__(self, *, gone: bool = False) -> None:
+        self.gone = gone
+        self.asked: list[bytes] = []
+
+    async def find(self, key: bytes) -> Caller | None:
+        self.asked.append(key)
+        if self.gone:
+            raise StoreUnavailableError
+        return HOLDER if key == GOOD.encode() else None
+
+    async def has_workspace(self, workspace: str) -> bool:
+        if self.gone:
+            raise StoreUnavailableError
+        return workspace == "acme"
+
+
+GOOD = "abk_" + "x" * 43
+HOLDER = Caller("key_1", "acme", None, frozenset({"read"}))
+
+
+def with_key(key: str, **more: str) -> list[tuple[bytes, bytes]]:
+    named = [(name.replace("_", "-").encode(), value.encode()) for name, value in more.items()]
+    return [*sent(f"Bearer {key}".encode()), *named]
+
+
+@pytest.mark.anyio
+class TestKeys:
+    async def test_an_api_key_stands_for_its_holder(self) -> None:
+        assert HOLDER == await Keys(DeploymentKey(KEY), FakeHolders()).check(with_key(GOOD))
+
+    async def test_the_deployments_key_asks_no_store(self) -> None:
+        holders = FakeHolders(gone=True)
+        caller = await Keys(DeploymentKey(KEY, holders), holders).check(with_key(KEY))
+
+        assert ("deployment", "default", True) == (caller.actor, caller.workspace, caller.everywhere)
+        assert [] == holders.asked
+
+    async def test_the_deployments_key_works_in_the_workspace_that_is_named(self) -> None:
+        keys = Keys(DeploymentKey(KEY, FakeHolders()), FakeHolders())
+
+        assert "acme" == (await keys.check(with_key(KEY, abeyance_workspace="acme"))).workspace
+        with pytest.raises(WorkspaceNotFoundError):
+            await keys.check(with_key(KEY, abeyance_workspace="typo"))
+
+    async def test_an_api_key_works_in_no_other_workspace(self) -> None:
+        keys = Keys(None, FakeHolders())
+
+        assert HOLDER == await keys.check(with_key(GOOD, abeyance_workspace="acme"))
+        with pytest.raises(WorkspaceNotFoundError):
+            await keys.check(with_key(GOOD, abeyance_workspace="default"))
+
+    @pytest.mark.parametrize("named", [b"\xff", b"acme\xc3"])
+    async def test_a_name_that_is_no_text_is_no_workspaces(self, named: bytes) -> None:
+        with pytest.raises(WorkspaceNotFoundError):
+            await Keys(None, FakeHolders()).check([*with_key(GOOD), (b"abeyance-workspace", named)])
+
+    async def test_two_names_are_none(self) -> None:
+        headers = [*with_key(GOOD), (b"abeyance-workspace", b"acme"), (b"abeyance-workspace", b"default")]
+
+        with pytest.raises(WorkspaceNotFoundError):
+            await Keys(None, FakeHolders()).check(headers)
+
+    @pytest.mark.parametrize("headers", [[], with_key("abk_wrong"), with_key("")])
+    async def test_without_a_key_that_is_good_nobody_passes(self, headers: list[tuple[bytes, bytes]]) -> None:
+        with pytest.raises(UnauthenticatedError):
+            await Keys(DeploymentKey(KEY), FakeHolders()).check(headers)
+
+    async def test_switched_off_everybody_works_in_the_workspace_that_is_named(self) -> None:
+        off = AuthenticationOff(FakeHolders())
+
+        assert EVERYBODY == await off.check([])
+        assert "acme" == (await off.check([(b"abeyance-workspace", b"acme")])).workspace
+
+
+class TestStoreThatIsGone:
+    def test_a_key_that_cannot_be_looked_up_is_503_and_never_401(self) -> None:
+        runs = FakeRuns()
+        client = falcon.testing.TestClient(api(runs, auth=Keys(DeploymentKey(KEY), FakeHolders(gone=True))))
+
+        result = client.simulate_get(RUN, headers={"Authorization": f"Bearer {GOOD}"})
+
+        assert (503, "tenant-state-unavailable") == (result.status_code, result.json["error"]["code"])
+        assert "1" == result.headers["Retry-After"]
+        assert [] == runs.calls
 
 
 class TestDoor:

@@ -14,6 +14,7 @@ from abeyance.errors import (
     BadInputError,
     InvalidCursorError,
     PermissionDeniedError,
+    StoreUnavailableError,
     WorkspaceNotFoundError,
 )
 from abeyance.journal.api_keys import ApiKeyStore, StreamAppend
@@ -127,6 +128,15 @@ class TestApiKeys:
         assert before is not None
         assert await keys.find(text.encode()) is None
 
+    async def test_a_store_that_is_gone_says_nothing_of_a_key(
+        self, store: JournalStore, keys: ApiKeys
+    ) -> None:
+        _, text = await keys.create(OPERATOR, READ)
+        await store.close()
+
+        with pytest.raises(StoreUnavailableError):
+            await keys.find(text.encode())
+
     async def test_each_change_is_a_signed_event_with_its_actor(
         self, store: JournalStore, keys: ApiKeys
     ) -> None:
@@ -214,7 +224,9 @@ class TestApiKeys:
         assert (billing,) == (await keys.page(OPERATOR)).data
         assert () == (await keys.page(shop)).data
 
-    @pytest.mark.parametrize("key_id", ["", "key_", "key_\x00", "key_" + "0" * 16, "abk_" + "x" * 43, "\ud800"])
+    @pytest.mark.parametrize(
+        "key_id", ["", "key_", "key_\x00", "key_" + "0" * 16, "abk_" + "x" * 43, "\ud800"]
+    )
     async def test_an_id_of_no_key_is_not_found(self, keys: ApiKeys, key_id: str) -> None:
         with pytest.raises(ApiKeyNotFoundError):
             await keys.revoke(OPERATOR, key_id)

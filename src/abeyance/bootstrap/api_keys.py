@@ -17,9 +17,11 @@ def open_api_keys(stores: Stores, projects: Projects) -> ApiKeys:
     return ApiKeys(_rows_of(stores.journal), log, stores.world, projects)
 
 
-def authentication(settings: Settings, keys: ApiKeys) -> Authentication:
-    """Who is let in, as the settings say."""
-    if not settings.auth:
+def authentication(settings: Settings, keys: ApiKeys, *, worker: bool) -> Authentication:
+    """Who is let in, as the settings say. A worker without a deployment's key shows everybody the one thing
+    that it asks a key for: its counters.
+    """
+    if not settings.auth or (worker and settings.api_key is None):
         return AuthenticationOff(keys)
     deployment = None if settings.api_key is None else DeploymentKey(settings.api_key, keys)
     return Keys(deployment, keys)

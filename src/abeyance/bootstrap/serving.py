@@ -97,7 +97,7 @@ class Process:
             runs=engine.runs,
             gate=limit.gate,
             counters=limit.counters,
-            auth=authentication(self.settings, engine.api_keys),
+            auth=authentication(self.settings, engine.api_keys, worker=self.role == "worker"),
             world=engine.stores.world,
             max_waiting=self.settings.max_waiting,
             replies=engine.replies,

@@ -1,7 +1,8 @@
 """Which grants each route asks for, and whose things it shows: one table for the whole API.
 
 A route that isn't open to all (`open_to_all` of its resource) has a row for each of its methods; one without
-is for the deployment's own key alone. `tests/api/test_access.py` walks all routes and holds them to this table.
+is for the deployment's own key alone. `tests/api/test_access.py` walks all routes and holds them to this
+table.
 
 **Order.** Who is there (401), then the grants (403), then whether the run that the path names is there for
 them (404), then whether their `execute` covers its definition (403). Whoever lacks the grant isn't told

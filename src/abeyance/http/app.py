@@ -150,7 +150,8 @@ class Api(App[Request, Response]):
     def __init__(self, services: HttpServices) -> None:
         self._log = RequestLog(services.world)
         self.waiting = WaitingRequests(services.max_waiting, services.wait_s)
-        super().__init__(media_type=falcon.MEDIA_JSON, middleware=[self._log, Doorkeeper(services.auth, services.runs)])
+        door = Doorkeeper(services.auth, services.runs)
+        super().__init__(media_type=falcon.MEDIA_JSON, middleware=[self._log, door])
         self.add_error_handler(Exception, answer_crash)
         self.add_error_handler(falcon.HTTPError, answer_falcon)
         self.add_error_handler(AbeyanceError, answer_refusal)

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from abeyance.engine.api_keys import MAX_EXECUTES, MAX_TTL
-from abeyance.http.answers import PageOf
+from abeyance.http.answers import PageOf, Time
 from abeyance.http.schemas import Body, Cursor, Limit, Name, Wire
 from abeyance.journal.events import Grant
 
@@ -45,9 +45,9 @@ class KeyAnswer(Wire):
     project_id: str | None = None
     grants: list[str]
     executes: list[str] | None = None
-    created_at: str
-    expires_at: str | None = None
-    revoked_at: str | None = None
+    created_at: Time
+    expires_at: Time | None = None
+    revoked_at: Time | None = None
     created_by: str | None = None
 
 

@@ -32,7 +32,10 @@ Tree: TypeAlias = dict[str, Any]
 _ABOUT = (
     "Runs that wait for the outside world. JSON in camelCase; times are RFC 3339 in UTC with "
     "milliseconds and `Z`. Every answer has `X-Request-Id`, which refusals repeat as `requestId`. `code` "
-    "is the contract, `message` is for people. Whatever is refused took nothing."
+    "is the contract, `message` is for people. Whatever is refused took nothing. A request works in the "
+    "workspace of its API key; with the deployment's key in the one that the header `Abeyance-Workspace` "
+    "names, left out `default`. What belongs to another workspace, or to another project than a key is bound "
+    "to, is not there: `404`, and lists leave it out."
 )
 _CONTENT_TYPE = "application/json"
 _HEADERS = {

@@ -43,9 +43,9 @@ OPERATIONS: tuple[Operation, ...] = (
         name="createKey",
         summary="Make an API key",
         description=(
-            "The reply holds the key's text, `key`, which is told this once: only its SHA-256 is kept. The key "
-            "is for the workspace in which the request works. It can't have a grant, project, definition or "
-            "time that the key which makes it hasn't: that is `403 permission-denied`."
+            "The reply holds the key's text, `key`, which is told this once: only its SHA-256 is kept. The "
+            "key is for the workspace in which the request works. It can't have a grant, project, definition "
+            "or time that the key which makes it hasn't: that is `403 permission-denied`."
         ),
         idempotent=True,
         body=CreateKeyBody,
@@ -64,7 +64,7 @@ OPERATIONS: tuple[Operation, ...] = (
                 example=render_key(_KEY, "abk_" + "x" * 43),
             ),
         ),
-        refusals=(errors.UnknownFieldError,),
+        refusals=(errors.ProjectNotFoundError, errors.UnknownFieldError),
     ),
     Operation(
         method="GET",
@@ -89,8 +89,8 @@ OPERATIONS: tuple[Operation, ...] = (
         name="revokeKey",
         summary="Revoke an API key",
         description=(
-            "The key opens nothing from the next request on, in every process. One that was revoked before stays "
-            "as it is. Send no body, or `{}`."
+            "The key opens nothing from the next request on, in every process. One that was revoked before "
+            "stays as it is. Send no body, or `{}`."
         ),
         idempotent=True,
         body=NoBody,
