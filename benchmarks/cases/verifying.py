@@ -135,7 +135,7 @@ def _verify(bundle: Path, root: Path, *flags: str) -> tuple[Verified, int]:
 
 
 def _watch(pid: int) -> float:
-    """Its memory at its peak, in MB, once it has ended. What the kernel counts for it has the parent's in it."""
+    """Its memory at its peak, in MB, once it has ended."""
     peak = 0
     while found := re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()):
         peak = int(found[1])
