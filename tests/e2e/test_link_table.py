@@ -228,6 +228,44 @@ class TestRefusals:
         assert "POST" in str(reply.header("allow"))
 
 
+TENANTS = {
+    "tenant-suspended": ("workspaces", "workspace, state", "'default', 'suspended'"),
+    "tenant-closing": ("workspaces", "workspace, state", "'default', 'closing'"),
+    "project-suspended": ("projects", "workspace, project, state", "'default', 'default', 'suspended'"),
+}
+
+
+@contextmanager
+def inactive(servers: Fleet, code: str) -> Iterator[None]:
+    """The run's workspace or project isn't active meanwhile; its runs are left as they are."""
+    table, columns, values = TENANTS[code]
+    servers.execute(f"DELETE FROM {table} WHERE workspace = 'default'")
+    servers.execute(f"INSERT INTO {table} ({columns}, created, updated) VALUES ({values}, 1, 1)")
+    try:
+        yield
+    finally:
+        servers.execute(f"UPDATE {table} SET state = 'active' WHERE workspace = 'default'")
+
+
+class TestInactiveTenant:
+    @pytest.mark.case("A24")
+    @pytest.mark.parametrize("code", TENANTS)
+    def test_nothing_is_taken_where_nothing_runs(self, servers: Fleet, code: str) -> None:
+        """From the first request on, in every process, before type, body and state are looked at."""
+        wait, over = waiting(servers), completed(servers)
+        servers.settled(over.id)
+        with inactive(servers, code):
+            replies = [wait.answer() for _ in range(8)]
+            replies += [wait.answer(UNFIT, TEXT), wait.answer(TOO_LARGE), over.answer(OTHER)]
+            unknown = servers.send(UNKNOWN, FIT)
+
+        assert {(409, code)} == {(reply.status, refusal(reply)["code"]) for reply in replies}
+        assert 404 == unknown.status
+        assert "wait-token-completed" not in servers.topics(wait.id)
+        assert 200 == wait.answer().status
+        assert {"pickupId": "pk_7"} == servers.settled(wait.id)["output"]
+
+
 Faulty = Callable[[Fleet], RawResponse]
 ORDER: dict[str, tuple[Faulty, tuple[int, str]]] = {
     "405 before 404": (
