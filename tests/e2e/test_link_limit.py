@@ -98,7 +98,8 @@ class TestOneLimit:
         # Each of the other three may hold a block of at most a fortieth that nobody comes for any more.
         assert 600 - 3 * 15 <= passed <= 600
         assert 1_000 - passed == statuses(replies)[429]
-        assert {429: 4} == statuses([come(port, CLIENT)[0] for port in ports])
+        passed += statuses([one for port in ports for one in come(port, CLIENT, 16)])[404]
+        assert passed <= 600
         assert {404: 4} == statuses([come(port, OTHER)[0] for port in ports])
 
     @pytest.mark.case("F09")
