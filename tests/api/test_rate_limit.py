@@ -265,6 +265,20 @@ class TestManyProcesses:
         assert 95 == sum([await passes(other) for _ in range(100)])
 
 
+class TestStop:
+    async def test_a_request_that_waits_for_a_draw_ends_with_the_process(self, store: Store) -> None:
+        store.hangs = True
+        process = limiter(store)
+        request = asyncio.ensure_future(passes(process))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+        await process.close()
+
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(request, 5)
+
+
 class TestStoreThatFails:
     async def test_requests_pass_and_each_process_counts_by_itself(self, store: Store) -> None:
         processes = [limiter(store, 10) for _ in range(2)]

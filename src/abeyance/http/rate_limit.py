@@ -19,6 +19,7 @@ import asyncio
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from math import ceil
 from typing import Final
 from uuid import UUID
@@ -153,13 +154,14 @@ class RateLimiter:
 
     async def _draw_for(self, client: _Client) -> None:
         """Draw until nobody waits for this client's permits any more."""
+        waiting: list[asyncio.Future[None]] = []
         try:
             while client.waiting:
                 waiting, client.waiting = client.waiting, []
-                self._hand_out(client, waiting, await self._draw(client, len(waiting)))
-        finally:
+                _hand_out(waiting, await self._draw(client, len(waiting)))
+        finally:  # the process ends: nobody may wait for ever
             client.drawing = False
-            for waiter in client.waiting:
+            for waiter in (*waiting, *client.waiting):
                 waiter.cancel()
 
     async def _draw(self, client: _Client, need: int) -> Drawn:
@@ -212,15 +214,6 @@ class RateLimiter:
             self._down = False
             _LOG.warning("the limit of requests is shared by all processes again")
 
-    def _hand_out(self, client: _Client, waiting: list[asyncio.Future[None]], drawn: Drawn) -> None:
-        for waiter in waiting[: drawn.granted]:
-            if not waiter.done():  # else its request was cancelled, and the permit is lost
-                waiter.set_result(None)
-        seconds = max(1, ceil(drawn.wait_us / _MICROS))
-        for waiter in waiting[drawn.granted :]:
-            if not waiter.done():
-                waiter.set_exception(RateLimitedError(seconds))
-
     def counters(self) -> Mapping[str, float]:
         """For `/metrics`: how often permits were drawn, and whether all processes count together."""
         return {"abeyance_limit_draws_total": self._drawn, "abeyance_limit_shared": int(not self._down)}
@@ -249,7 +242,9 @@ class RateLimiter:
         now = self._clock()
         self._settled.extend(s for client in self._clients.values() if (s := client.close_block(now)))
         self._clients.clear()
-        await self._give_back()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DRAW_TIMEOUT_S):
+                await self._give_back()
         await self._store.close()
 
     def _close_ended(self, now: float) -> None:
@@ -273,3 +268,14 @@ class RateLimiter:
             _LOG.info("permits couldn't be tended: %s", type(error).__name__)
             return False
         return True
+
+
+def _hand_out(waiting: list[asyncio.Future[None]], drawn: Drawn) -> None:
+    """Let through as many as were granted, and refuse the others."""
+    for waiter in waiting[: drawn.granted]:
+        if not waiter.done():  # else its request was cancelled, and the permit is lost
+            waiter.set_result(None)
+    seconds = max(1, ceil(drawn.wait_us / _MICROS))
+    for waiter in waiting[drawn.granted :]:
+        if not waiter.done():
+            waiter.set_exception(RateLimitedError(seconds))
