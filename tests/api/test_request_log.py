@@ -152,7 +152,8 @@ class TestCanary:
         headers = {**headers, "Referer": f"https://host{LINK}", "Authorization": f"Bearer {CANARY}"}
         headers |= {"X-Request-Id": CANARY, "traceparent": CANARY, "User-Agent": CANARY}
 
-        result = client.simulate_request(method, path, body=body, headers=headers, query_string=f"q={CANARY}")
+        query = "" if path.endswith("/resume") else f"q={CANARY}"  # refused there before anything is done
+        result = client.simulate_request(method, path, body=body, headers=headers, query_string=query)
 
         assert status == result.status_code
         assert [str(status)] == [line[3] for line in lines(caplog)]
