@@ -10,6 +10,7 @@ After the IETF's draft "The Idempotency-Key HTTP Header Field", sections 2.6 and
 """
 
 import hmac
+import logging
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
@@ -18,7 +19,7 @@ from uuid import UUID
 
 from abeyance.crypto.sealing import NONCE_BYTES, RunKey
 from abeyance.engine.keyring import KeyRing
-from abeyance.errors import ContentErasedError
+from abeyance.errors import ContentErasedError, VerificationError
 from abeyance.journal.replies import NOT_KEPT, ReplyStore, StoredReply
 from abeyance.journal.store import KeyStore, ReplyRow
 from abeyance.world import World, to_micros
@@ -28,6 +29,7 @@ MAX_REPLY_BYTES: Final = 262_144
 # How long a request whose effect isn't a run's counts as under way, if nothing was heard of it since.
 UNDER_WAY_FOR: Final = timedelta(seconds=60)
 
+_log = logging.getLogger("abeyance.replies")
 _PURPOSE = b"abeyance/idempotency/v1"
 
 
@@ -76,14 +78,16 @@ class Replies:
         return key.seal(self.world.random_bytes(NONCE_BYTES), plain, row.scope + row.request)
 
     async def open(self, scope: bytes, stored: StoredReply) -> bytes | None:
-        """The plain reply; `None` if there is none, or its run's key is gone."""
+        """The plain reply; `None` if there is none, its run's key is gone, or it isn't what was sealed."""
         if not stored.reply or (stored.run_id is not None and stored.key_id is None):
             return None
         try:
-            key = await self._key(stored.key_id)
+            return (await self._key(stored.key_id)).open(stored.reply, scope + stored.request)
         except ContentErasedError:
             return None
-        return key.open(stored.reply, scope + stored.request)
+        except VerificationError:
+            _log.error("ALARM: a kept reply was changed; it isn't sent again")
+            return None
 
     async def _key(self, key_id: int | None) -> RunKey:
         return self._own_key if key_id is None else await self._keys.get(key_id)

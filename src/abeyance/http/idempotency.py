@@ -22,6 +22,7 @@ from uuid import UUID
 
 from falcon.asgi import Request, Response
 
+from abeyance.engine.callers import Caller
 from abeyance.engine.replies import Replies, UsedKey
 from abeyance.errors import (
     AbeyanceError,
@@ -122,13 +123,11 @@ class Idempotency:
         sent = find_key(req.scope["headers"])
         if sent is None or self._replies is None:
             return None
-        caller = getattr(req.context, "caller", None)
-        workspace = "default" if caller is None else caller.workspace
-        holder = (req.context.actor if caller is None else caller.actor) or ""
+        caller: Caller = req.context.caller
         target = f"{req.method} {req.path}?".encode() + req.scope.get("query_string", b"")
         return self._replies.use(
-            workspace=workspace,
-            holder=holder,
+            workspace=caller.workspace,
+            holder=caller.actor or "",
             path=req.path,
             key=sent,
             request=len(target).to_bytes(8) + target + body,

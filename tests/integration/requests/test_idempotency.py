@@ -12,6 +12,10 @@ import pytest
 from abeyance import ToolContext, flow, script, step, tool
 from abeyance.engine.replies import MAX_REPLY_BYTES
 from abeyance.engine.scripting import ScriptContext
+from abeyance.journal.postgres.store import PostgresJournalStore
+from abeyance.journal.postgres.wire import statement
+from abeyance.journal.sqlite.store import SQLiteJournalStore
+from abeyance.journal.store import JournalStore
 from tests.contract.tenants import put_workspace
 from tests.support.barriers import Places
 from tests.support.carrier import Carrier, Empty, Loose, Strict, one_step, pausing
@@ -276,6 +280,25 @@ class TestLostReply:
         assert b"CANARY" in first.content
         assert b"CANARY" not in second.content
         assert first.json["id"] == second.json["id"]
+
+    async def test_a_kept_reply_that_was_changed_is_not_sent(self, deployment: Deployment) -> None:
+        """Whoever can write to the store makes no answers: the run is shown instead."""
+        async with deployment.process(ECHO) as process, api_of(deployment, process) as api:
+            first = await api.post("/v1/runs", START, "k")
+            await change_replies(deployment.store)
+            second = await api.post("/v1/runs", START, "k")
+
+        assert (*seen(first)[:3], "true") == seen(second)
+
+
+async def change_replies(store: JournalStore) -> None:
+    """Change all kept replies."""
+    if isinstance(store, SQLiteJournalStore):
+        text = "UPDATE replies SET reply = CAST(reply || x'00' AS BLOB)"
+        await store.write(lambda cursor: cursor.execute(text).rowcount)
+    else:
+        assert isinstance(store, PostgresJournalStore)
+        await store.fetch(statement("UPDATE replies SET reply = reply || '\\x00'::bytea RETURNING 1"))
 
 
 class TestResume:
