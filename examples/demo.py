@@ -2,10 +2,12 @@
 
 Starts a server on an empty SQLite store, starts a run over HTTP, lets another process ("the carrier")
 answer at the link that the tool handed out, prints the run's journal, verifies every event, and shows that
-one flipped byte in a copy of the store is found. Everything lies in a temporary folder and ends with this
+one flipped byte in a copy of the store is found. Then it exports the records, and verifies the file as an
+auditor does, without the store. Everything lies in a temporary folder and ends with this
 program.
 """
 
+import base64
 import json
 import os
 import shutil
@@ -38,6 +40,7 @@ def main() -> None:
         home = Path(folder)
         run_id = _run_the_main_job(home)
         _verify(home, run_id)
+        _audit(home)
     _say("That was it. What to try next")
     print("* cd examples/shop && ../../.venv/bin/abeyance dev")
     print("  serves this pack; then, in another terminal there:")
@@ -62,16 +65,55 @@ def _run_the_main_job(home: Path) -> str:
 
         _say("4. Its journal: every transition is an event, signed and chained")
         _abeyance(home, "runs", "journal", run["id"], "--table", show=True)
+        _export(home, str(run["id"]))
         return str(run["id"])
 
 
+def _export(home: Path, run_id: str) -> None:
+    """All that was signed, in one file; again until the run's end is under a checkpoint."""
+    deadline = time.monotonic() + 20
+    bundle = home / "log.abeyance.jsonl"
+    _say("5. Export the records: everything that was signed, in one file")
+    while True:
+        _abeyance(home, "audit", "export", "--all", "--out", str(bundle), quiet=True)
+        report = _abeyance(home, "audit", "verify", str(bundle), "--root-key", str(_root(home)), "--json")
+        if report["unfinishedRuns"] == 0 and run_id in _runs_in(bundle):
+            print(f"{report['size']} records of {report['log']}, {bundle.stat().st_size:,} bytes")
+            return
+        _expect(time.monotonic() < deadline, "the run's end is signed")
+        bundle.unlink()
+
+
+def _runs_in(bundle: Path) -> set[str]:
+    events = [line["event"] for line in map(json.loads, bundle.read_text().splitlines()) if "event" in line]
+    return {json.loads(base64.b64decode(event["payload"]))["run"] for event in events}
+
+
+def _root(home: Path) -> Path:
+    return home / "data" / "keys" / "root.pub"
+
+
+def _audit(home: Path) -> None:
+    _say("8. What an auditor gets: the file, the root's public key, and a verifier in one file; no server")
+    verifier = home / "abeyance-verify.py"
+    _abeyance(home, "audit", "verifier", "--out", str(verifier), show=True)
+    bundle = home / "log.abeyance.jsonl"
+    command = [sys.executable, str(verifier), str(bundle), "--root-key", str(_root(home))]
+    _expect(subprocess.run(command, cwd=home).returncode == 0, "the file is verified")
+
+    _say("9. The same file without one line")
+    lines = bundle.read_text().splitlines(keepends=True)
+    bundle.write_text("".join(lines[:-4] + lines[-3:]))
+    _expect(subprocess.run(command, cwd=home).returncode == 1, "the verifier says what is missing")
+
+
 def _verify(home: Path, run_id: str) -> None:
-    _say("5. Verify the signature and the chain of every event, straight from the store")
+    _say("6. Verify the signature and the chain of every event, straight from the store")
     report = _abeyance(home, "audit", "verify", run_id)
     print(json.dumps(report, indent=2))
     _expect(report["verdict"] == "verified", "every event holds")
 
-    _say("6. Flip one byte of one event in a copy of the store, and verify the copy")
+    _say("7. Flip one byte of one event in a copy of the store, and verify the copy")
     copy = home / "copy"
     shutil.copytree(home / "data", copy)
     _flip_a_byte(copy / "journal.db", run_id)
@@ -118,15 +160,27 @@ def _server(home: Path) -> Iterator[None]:
         server.wait(30)
 
 
-def _abeyance(home: Path, *words: str, data: Path | None = None, code: int = 0, show: bool = False) -> Any:
+def _abeyance(
+    home: Path,
+    *words: str,
+    data: Path | None = None,
+    code: int = 0,
+    show: bool = False,
+    quiet: bool = False,
+) -> Any:
     command = [sys.executable, "-m", "abeyance", *words]
     done = subprocess.run(
-        command, cwd=SHOP, env=_environment(home, data), stdout=None if show else subprocess.PIPE, text=True
+        command,
+        cwd=SHOP,
+        env=_environment(home, data),
+        stdout=None if show else subprocess.PIPE,
+        stderr=subprocess.DEVNULL if quiet else None,
+        text=True,
     )
     _expect(
         done.returncode == code, f"abeyance {' '.join(words[:2])} exits with {code}, not {done.returncode}"
     )
-    return None if show else json.loads(done.stdout)
+    return None if show or quiet else json.loads(done.stdout)
 
 
 def _until_ended(home: Path, run_id: str) -> Any:

@@ -1,8 +1,9 @@
 """The keys of a deployment: made once, in files that only their owner reads.
 
 `root.pem` certifies the others and is needed only for that; `event.pem` signs events; `log.pem` signs the
-log's checkpoints; `master.key` wraps the key stores' epoch keys. Files are made with O_EXCL, mode 0600,
-synced and renamed into place, before the log is opened.
+log's checkpoints; `master.key` wraps the key stores' epoch keys. `root.pub`, the root's public key, is what
+an auditor gets. Files are made with O_EXCL, mode 0600, synced and renamed into place, before the log is
+opened.
 """
 
 import os
@@ -14,6 +15,7 @@ from abeyance.errors import ConfigurationError
 from abeyance.settings import Settings
 
 FILES = ("root.pem", "event.pem", "log.pem", "master.key")
+ROOT_PUBLIC = "root.pub"
 MASTER_KEY_BYTES = 32
 
 
@@ -28,7 +30,7 @@ class DeploymentKeys(NamedTuple):
 
 def make_keys(folder: Path) -> dict[str, Any]:
     """Make the four files in `folder`. Raises `ConfigurationError` if one is there already."""
-    there = [name for name in FILES if (folder / name).exists()]
+    there = [name for name in (*FILES, ROOT_PUBLIC) if (folder / name).exists()]
     if there:
         raise ConfigurationError(f"{folder} has {', '.join(there)} already; no key file is ever replaced")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -36,6 +38,7 @@ def make_keys(folder: Path) -> dict[str, Any]:
     contents = (root.to_pem(), event.to_pem(), log.to_pem(), os.urandom(MASTER_KEY_BYTES))
     for name, content in zip(FILES, contents, strict=True):
         write_new(folder / name, content)
+    write_new(folder / ROOT_PUBLIC, public_pem(root.public_key))
     return {
         "folder": str(folder),
         "root": {"kid": root.kid.hex(), "publicKey": public_pem(root.public_key).decode()},

@@ -13,6 +13,7 @@ ENDS = frozenset({"completed", "failed", "cancelled"})
 _TOKENS = frozenset(
     {"wait-token-answered", "wait-token-completed", "wait-token-discarded", "wait-token-timed-out"}
 )
+_OF_WORKSPACES = ("workspace-", "project-", "definition-", "api-key-")
 _FIRST = {"started": "run", "workspace-created": "workspace", "log-opened": "deployment"}
 
 
@@ -21,6 +22,7 @@ class _Stream:
     version: int
     leaf: bytes
     at: str
+    is_run: bool
     answered: set[str] = field(default_factory=set)
     closed: set[str] = field(default_factory=set)
 
@@ -41,7 +43,7 @@ class Runs:
     @property
     def unfinished(self) -> int:
         """How many runs have no end in what was read."""
-        return sum(run != DEPLOYMENT for run in self._open)
+        return sum(stream.is_run for stream in self._open.values())
 
     def take(self, record: Record, leaf: bytes, index: int) -> None:
         """Check the next record of its stream."""
@@ -67,7 +69,8 @@ class Runs:
             self._add("rules", f"a run doesn't begin with {record.topic}", record, index)
         elif record.version != 1 and self._whole and record.prev not in self.purged:
             self._add("chain", "the events before this one are missing", record, index)
-        stream = _Stream(record.version, b"", record.at)
+        of_run = record.run != DEPLOYMENT and not record.topic.startswith(_OF_WORKSPACES)
+        stream = _Stream(record.version, b"", record.at, of_run)
         self._open[record.run] = stream
         return stream
 
