@@ -72,7 +72,8 @@ with the same key whenever you can't know whether it was taken. How to use it is
 - **A refusal doesn't use the key up**: nothing was taken, and a good request with the same key is taken.
 - **An answer that holds a secret isn't kept**: `409 idempotency-replay-withheld`. So is one whose process died
   before it could be kept, where no run came of the request; look what came of it before you use a new key.
-- The **links** take no key: the same answer again is accepted in any case.
+- The **links** take no key: the same answer again is accepted in any case. `?check=true` takes nothing, and so looks at
+  no key.
 
 """
 
