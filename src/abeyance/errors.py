@@ -15,13 +15,15 @@
       . RunNotFoundError, DefinitionNotFoundError, WaitTokenNotFoundError
       . WorkspaceNotFoundError, ProjectNotFoundError, ApiKeyNotFoundError
     - TenantSuspendedError, TenantClosingError, ProjectSuspendedError   nothing goes on there
-    - TenantExistsError, TenantStateError, TenantDrainingError          it can't be changed so now
+    - TenantStateError, TenantDrainingError   it can't be changed so now
     - WaitTokenClosedError          the wait is over, or holds another answer
     - WaitTokenNotReachedError      the run hasn't come to the wait yet
     - WaitChangeNotSupportedError   the wait has no link
     - RunAlreadyTerminalError
     - ResumeNotSupportedError       the wait isn't a pause
   + StoreUnavailableError           busy, full, read-only or gone; nothing was taken
+    - SigningKeyRetiredError        this process signs with a key that has ended
+    - SigningKeyRetiredError        this process signs with a key that has ended
   + ConflictError                   the stream moved on, or the lease is lost; decide again
   + VerificationError               a signature, a chain link or a digest doesn't hold
     - HistoryDamagedError           of a run's stored history
@@ -82,7 +84,12 @@ class Issue:
 
 
 class RefusedError(AbeyanceError):
-    """A request was refused and nothing was taken."""
+    """A request was refused and nothing was taken. `message` is what it says if it is told nothing else."""
+
+    message: ClassVar[str] = ""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or self.message)
 
 
 class BadInputError(RefusedError):
@@ -141,9 +148,7 @@ class UnauthenticatedError(RefusedError):
     """No key, or one that isn't known."""
 
     code = "unauthenticated"
-
-    def __init__(self) -> None:
-        super().__init__("send a key that is good now, as `Authorization: Bearer <key>`")
+    message = "send a key that is good now, as `Authorization: Bearer <key>`"
 
 
 class PermissionDeniedError(RefusedError):
@@ -187,101 +192,72 @@ class RunNotFoundError(NotFoundError):
     """No run has this id."""
 
     code = "run-not-found"
-
-    def __init__(self) -> None:
-        super().__init__("no run has this id")
+    message = "no run has this id"
 
 
 class DefinitionNotFoundError(NotFoundError):
     """No flow, script or agent has this id (and version)."""
 
     code = "definition-not-found"
-
-    def __init__(self) -> None:
-        super().__init__("no definition has this id and version; check the loaded pack")
+    message = "no definition has this id and version; check the loaded pack"
 
 
 class WaitTokenNotFoundError(NotFoundError):
     """No wait has this link, or the run has no such wait. Wrong and unknown answer alike."""
 
     code = "wait-token-not-found"
-
-    def __init__(self) -> None:
-        super().__init__("no wait has this link")
+    message = "no wait has this link"
 
 
 class WorkspaceNotFoundError(NotFoundError):
     """No workspace has this name, or the key is another one's."""
 
     code = "workspace-not-found"
-
-    def __init__(self) -> None:
-        super().__init__("no workspace has this name")
+    message = "no workspace has this name"
 
 
 class ProjectNotFoundError(NotFoundError):
     """The workspace has no project of this name."""
 
     code = "project-not-found"
-
-    def __init__(self) -> None:
-        super().__init__("the workspace has no project of this name")
+    message = "the workspace has no project of this name"
 
 
 class TenantSuspendedError(RefusedError):
     """The run's workspace is suspended: nothing goes on there."""
 
     code = "tenant-suspended"
-
-    def __init__(self) -> None:
-        super().__init__("the workspace is suspended: its runs are cancelled, and none begins")
+    message = "the workspace is suspended: its runs are cancelled, and none begins"
 
 
 class TenantClosingError(RefusedError):
     """The run's workspace is closing or closed: nothing goes on there any more."""
 
     code = "tenant-closing"
-
-    def __init__(self) -> None:
-        super().__init__("the workspace is closed for good: its runs are cancelled, and none begins")
+    message = "the workspace is closed for good: its runs are cancelled, and none begins"
 
 
 class ProjectSuspendedError(RefusedError):
     """The run's project is suspended: nothing goes on there."""
 
     code = "project-suspended"
-
-    def __init__(self) -> None:
-        super().__init__("the project is suspended: its runs are cancelled, and none begins")
-
-
-class TenantExistsError(RefusedError):
-    """There is a workspace or project of this name already."""
-
-    code = "tenant-exists"
-
-    def __init__(self) -> None:
-        super().__init__("there is one of this name already")
+    message = "the project is suspended: its runs are cancelled, and none begins"
 
 
 class TenantStateError(RefusedError):
-    """The workspace or project is in a state that this change doesn't lead on from.
-
-    `state` is the one it is in: `active`, `suspended`, `closing` or `closed`.
+    """The workspace or project is there, in a `state` that the change doesn't lead on from: `active`,
+    `suspended`, `closing` or `closed`.
     """
 
     code = "tenant-state-conflict"
 
     def __init__(self, state: str) -> None:
-        super().__init__(f"it is {state}, which this doesn't change")
+        super().__init__(f"it is there and {state}, which this doesn't change")
         self.state = state
 
 
 class TenantDrainingError(RefusedError):
-    """A suspended workspace or project isn't restored while runs of it are still being cancelled.
-
-    `retry_after_s` is in seconds.
-    """
+    """Nothing is restored while runs of it are still being cancelled; come again after `retry_after_s` s."""
 
     code = "tenant-draining"
 
@@ -294,9 +270,7 @@ class ApiKeyNotFoundError(NotFoundError):
     """No API key has this id."""
 
     code = "key-not-found"
-
-    def __init__(self) -> None:
-        super().__init__("no API key has this id")
+    message = "no API key has this id"
 
 
 class WaitTokenClosedError(RefusedError):
@@ -316,18 +290,14 @@ class WaitTokenNotReachedError(RefusedError):
     """The run hasn't reached the wait: it has no deadline that could be moved."""
 
     code = "wait-token-not-reached"
-
-    def __init__(self) -> None:
-        super().__init__("the run hasn't reached this wait, which has no deadline yet; try again in a moment")
+    message = "the run hasn't reached this wait, which has no deadline yet; try again in a moment"
 
 
 class WaitChangeNotSupportedError(RefusedError):
     """The wait that was named isn't a wait token: it has no link, and its deadline stays."""
 
     code = "wait-change-not-supported"
-
-    def __init__(self) -> None:
-        super().__init__("this isn't a wait for another system's answer: it has no link, its deadline stays")
+    message = "this isn't a wait for another system's answer: it has no link, its deadline stays"
 
 
 class RunAlreadyTerminalError(RefusedError):
@@ -344,18 +314,14 @@ class RunNotParkedError(RefusedError):
     """The run isn't parked: there is nothing to try again."""
 
     code = "run-not-parked"
-
-    def __init__(self) -> None:
-        super().__init__("the run isn't parked: it goes on by itself, or waits for something else")
+    message = "the run isn't parked: it goes on by itself, or waits for something else"
 
 
 class IdempotencyKeyMismatchError(RefusedError):
     """The idempotency key was used for another request, with another body."""
 
     code = "idempotency-key-body-mismatch"
-
-    def __init__(self) -> None:
-        super().__init__("this Idempotency-Key was sent with another request; send this one with a new key")
+    message = "this Idempotency-Key was sent with another request; send this one with a new key"
 
 
 class IdempotencyKeyInFlightError(RefusedError):
@@ -384,9 +350,7 @@ class ResumeNotSupportedError(RefusedError):
     """The wait that was named isn't a pause; only another system's answer can be given this way."""
 
     code = "run-resume-not-supported"
-
-    def __init__(self) -> None:
-        super().__init__("this wait isn't a pause and takes no answer this way")
+    message = "this wait isn't a pause and takes no answer this way"
 
 
 class StoreUnavailableError(AbeyanceError):
@@ -404,6 +368,36 @@ class StoreUnavailableError(AbeyanceError):
 
 class PerhapsStoredError(StoreUnavailableError):
     """The store was lost in the middle of a write, and can't be asked: it may be there."""
+
+
+class SigningKeyRetiredError(StoreUnavailableError):
+    """The key that this process signs with was retired or revoked: it writes nothing any more.
+
+    Whoever asked is served by a process that has the new key, so to them it is a store that can't be used now.
+    """
+
+    code = "signing-key-retired"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the key that this process signs events with was retired or revoked; "
+            "start the process again with the deployment's new event key"
+        )
+
+
+class SigningKeyRetiredError(StoreUnavailableError):
+    """The key that this process signs with was retired or revoked: it writes nothing any more.
+
+    Whoever asked is served by a process that has the new key, so to them it is a store that can't be used now.
+    """
+
+    code = "signing-key-retired"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the key that this process signs events with was retired or revoked; "
+            "start the process again with the deployment's new event key"
+        )
 
 
 class ConflictError(AbeyanceError):

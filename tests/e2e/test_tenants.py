@@ -3,6 +3,7 @@
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -64,9 +65,10 @@ class Tenant:
         reply = self.ask("GET", f"/v1/runs/{run_id}")
         return json.loads(reply.body)
 
-    def ended(self, run_id: str) -> Any:
-        """The run once it is cancelled."""
-        self.servers.until(lambda: self.run(run_id)["status"] == "cancelled", "the run is cancelled")
+    def ended(self, run_id: str, *statuses: str) -> Any:
+        """The run once it has one of these statuses (default: it is cancelled)."""
+        wanted = statuses or ("cancelled",)
+        self.servers.until(lambda: self.run(run_id)["status"] in wanted, f"the run is {wanted}")
         return self.run(run_id)
 
 
@@ -185,16 +187,11 @@ class TestRaces:
             run_id, link, _ = tenant.waiting()
 
             answer, suspended = _at_once(
-                [lambda link=link: servers.send(link, FIT), lambda tenant=tenant: tenant.change("suspend")]
+                [partial(servers.send, link, FIT), partial(tenant.change, "suspend")]
             )
 
             assert 200 == suspended.status
-            servers.until(
-                lambda run_id=run_id, tenant=tenant: (
-                    tenant.run(run_id)["status"] in ("cancelled", "completed")
-                ),
-                "the run has ended",
-            )
+            tenant.ended(run_id, "cancelled", "completed")
             events = json.loads(tenant.ask("GET", f"/v1/runs/{run_id}/journal").body)["data"]
             taken = "wait-token-completed" in [event["kind"] for event in events]
             assert taken == (answer.status == 200)
@@ -208,9 +205,9 @@ class TestRaces:
     def test_starts_and_a_suspension_at_once_leave_no_run_behind(self, servers: Fleet) -> None:
         for _ in range(3):
             tenant = Tenant(servers)
-            starts = [lambda tenant=tenant: tenant.begin(uuid4().hex, wait=False)] * 8
+            starts = [partial(tenant.begin, uuid4().hex, wait=False) for _ in range(8)]
 
-            *replies, suspended = _at_once([*starts, lambda tenant=tenant: tenant.change("suspend")])
+            *replies, suspended = _at_once([*starts, partial(tenant.change, "suspend")])
 
             assert 200 == suspended.status
             begun = [json.loads(reply.body)["id"] for reply in replies if reply.status == 202]

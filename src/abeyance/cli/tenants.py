@@ -18,7 +18,7 @@ Limit = Annotated[int, typer.Option(metavar="N", min=1, max=100, help="How many 
 Cursor = Annotated[
     str | None, typer.Option(metavar="CURSOR", help="The next page: the `nextCursor` of the one before.")
 ]
-_GONE = "Its unfinished runs are being cancelled. After a restore their links answer wait-token-closed, cancelled."
+_GONE = "Its unfinished runs are being cancelled. A restore brings none of them back."
 
 
 @workspaces.command("list")

@@ -16,8 +16,8 @@ _ROOT = "/v1/workspaces"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
-    """A workspace. `state` is `active`, `suspended`, `closing` or `closed`. A `default` that nobody has changed
-    has no times.
+    """A workspace. `state` is `active`, `suspended`, `closing` or `closed`. A `default` that nobody has
+    changed has no times.
     """
 
     id: str
@@ -107,7 +107,7 @@ class Workspaces:
 
 
 class Projects:
-    """The projects of a workspace, for who has the grant `admin`. `workspace` left out is the client's own."""
+    """The projects of a workspace, for who has the grant `admin`. No `workspace` is the client's own."""
 
     def __init__(self, transport: "Transport", workspace: str) -> None:
         self._transport = transport

@@ -50,8 +50,8 @@ class Answerable:
     """A wait that was found and may be answered: the `OpenLink` of the service's port.
 
     It was found by a link (`digest`) or by run and token id (`run_id`); `stored` is what was read, until it
-    is known to be old. `key` is the idempotency key of the request that answers. `decided`: the run at hand has
-    tried to take the answer.
+    is known to be old. `key` is the idempotency key of the request that answers. `decided`: the run at hand
+    has tried to take the answer.
     """
 
     acceptor: "Acceptor"

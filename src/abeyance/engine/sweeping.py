@@ -1,9 +1,9 @@
-"""The runs of suspended tenants are cancelled: page by page, paused ones included, by whichever process is there.
+"""The runs of suspended tenants are cancelled: page by page, paused ones included, by any process.
 
-The state was changed before, so no new run begins, none is claimed, no answer is taken. A search goes over the
-unfinished runs of the deployment, and is repeated until it finds none of the tenant: what a killed process left
-is found by the next search. A run whose append saw the state from before may still come a moment later, so
-the search is repeated until no such append can be under way.
+The state was changed before, so no new run begins, none is claimed, no answer is taken. A search goes over
+the unfinished runs of the deployment, and is repeated until it finds none of the tenant: what a killed
+process left is found by the next search. A run whose append saw the state from before may still come a
+moment later, so the search is repeated until no such append can be under way (docs/adr/0011).
 
 One process has a sweep at a time; if two did, each run's append would still be won by one. A damaged run
 can't be signed over: it stays as it is, with an alarm, and nobody goes on with it.
@@ -56,7 +56,9 @@ class Sweeper:
         self._room = asyncio.Semaphore(_CANCELLED_AT_ONCE)
 
     async def sweep(self) -> bool:
-        """Take one sweep that is due and search once; whether there was one. Raises `StoreUnavailableError`."""
+        """Take one sweep that is due and search once; whether there was one. Raises
+        `StoreUnavailableError`.
+        """
         now = self._executor.desk.world.now()
         sweep = await self._store.take_sweep(to_micros(now), to_micros(now + _HELD))
         if sweep is None:
@@ -107,7 +109,7 @@ class Sweeper:
                 except (HistoryDamagedError, UnknownEventError, ContentErasedError) as error:
                     _log.error("ALARM: run %s of a suspended tenant can't be cancelled: %s", run_id, error)
                     return False
-            raise StoreUnavailableError("a run is written to by many at once; it is cancelled by the next search")
+            raise StoreUnavailableError("a run is written to by many at once; the next search cancels it")
 
     def _from_now(self, time: timedelta) -> int:
         return to_micros(self._executor.desk.world.now() + time)

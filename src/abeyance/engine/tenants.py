@@ -1,7 +1,7 @@
 """Workspaces and projects: made, suspended, restored, closed; and whether a run may begin in one.
 
-A change puts the new state and its signed event in one transaction. Whoever asks second is told the state. What
-follows (cancelling the runs) is `abeyance.engine.sweeping`'s.
+A change puts the new state and its signed event in one transaction. Whoever asks second is told the state.
+What follows (cancelling the runs) is `abeyance.engine.sweeping`'s.
 
 `default`, the workspace and a project of that name in each workspace, are there without having been made.
 """
@@ -24,7 +24,6 @@ from abeyance.errors import (
     StoreUnavailableError,
     TenantClosingError,
     TenantDrainingError,
-    TenantExistsError,
     TenantStateError,
     TenantSuspendedError,
     WorkspaceNotFoundError,
@@ -135,14 +134,12 @@ class Tenants:
         return _view(await self._workspace(workspace))
 
     async def create_workspace(self, workspace: str, *, actor: str | None) -> TenantView:
-        """Make a workspace. Raises `TenantExistsError`, `BadInputError`."""
+        """Make a workspace. Raises `TenantStateError` if it is there, `BadInputError`."""
         _check_name(workspace)
-        if workspace == DEFAULT_WORKSPACE or await self._store.get(workspace) is not None:
-            raise TenantExistsError
         for _ in range(_TRIES):
             log = await self._log.read(workspace)
-            if log.newest is not None:
-                raise TenantExistsError
+            if workspace == DEFAULT_WORKSPACE or log.newest is not None:
+                raise TenantStateError((await self._workspace(workspace)).state)
             event = e.WorkspaceCreated(actor=actor, workspace=workspace)
             made = TenantRow(workspace, WHOLE, ACTIVE, self._now(), self._now())
             if await self._store.change(_to(made, None), log.sealed([event])):
@@ -199,15 +196,15 @@ class Tenants:
         return _view(await self._project(workspace, project))
 
     async def create_project(self, workspace: str, project: str, *, actor: str | None) -> TenantView:
-        """Make a project. Raises `WorkspaceNotFoundError`, `TenantExistsError`, `BadInputError`, and what
-        `refuse_inactive` raises of the workspace.
+        """Make a project. Raises `WorkspaceNotFoundError`, `TenantStateError` if it is there,
+        `BadInputError`, and what `refuse_inactive` raises of the workspace.
         """
         _check_name(project)
         for _ in range(_TRIES):
             log = await self._log.read(workspace)
             _refuse_state((await self._workspace(workspace)).state)
             if project == DEFAULT_PROJECT or await self._store.get(workspace, project) is not None:
-                raise TenantExistsError
+                raise TenantStateError((await self._project(workspace, project)).state)
             event = e.ProjectCreated(actor=actor, project=project, workspace=workspace)
             made = TenantRow(workspace, project, ACTIVE, self._now(), self._now())
             if await self._store.change(_to(made, None), log.sealed([event])):
@@ -321,7 +318,7 @@ def _name(row: TenantRow) -> str:
 
 def _check_name(name: str) -> None:
     if not re.fullmatch(NAME, name):
-        raise BadInputError("a name is 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+        raise BadInputError("a name is 1 to 63 of a-z, 0-9, '.', '_', '-', and begins with a letter or digit")
 
 
 def _refuse_state(state: str) -> None:

@@ -43,7 +43,7 @@ class ReadLog:
 
 
 class WorkspaceLog:
-    """The streams of a deployment's workspaces. It remembers their newest events, to read only what is new."""
+    """The streams of a deployment's workspaces; their newest events are kept, to read only what is new."""
 
     def __init__(self, journal: JournalStore, desk: Desk) -> None:
         self._journal = journal

@@ -90,7 +90,6 @@ TABLE: tuple[Row, ...] = (
     Row(409, errors.TenantSuspendedError()),
     Row(409, errors.TenantClosingError()),
     Row(409, errors.ProjectSuspendedError()),
-    Row(409, errors.TenantExistsError()),
     Row(409, errors.TenantStateError("suspended"), lambda error: {"state": error.state}),
     Row(409, errors.TenantDrainingError(), headers=_retry_after),
     Row(409, errors.IdempotencyKeyMismatchError()),

@@ -48,8 +48,8 @@ def due_of(status: str, lease: Lease | None, *, now: int, deadline: int) -> int 
 
 class Batch:
     """Events for the stream of one run, after `state` (`None`: it begins). `reply` goes in with them: the
-    idempotency key of the request that they are the effect of. `if_active`: they are stored only while the run's
-    tenant is active.
+    idempotency key of the request that they are the effect of. `if_active`: they are stored only while the
+    run's tenant is active.
     """
 
     def __init__(self, desk: Desk, key: RunKey, run_id: UUID, state: RunState | None) -> None:

@@ -379,7 +379,7 @@ def _ended(state: RunState, recorded: Recorded, event: e.Event) -> tuple[RunStat
     return state._replace(calls={}, abandoned=frozenset(), mismatch=None), rows
 
 
-KEEPS_STATUS = frozenset((e.WaitTokenExtended, e.LinkRotated, e.LinkRevoked))
+KEEPS_STATUS: frozenset[type[e.Event]] = frozenset((e.WaitTokenExtended, e.LinkRotated, e.LinkRevoked))
 """Events after which a run goes on, or waits, as before."""
 _STATUS: Mapping[type[e.Event], str] = {
     e.Suspended: "suspended",

@@ -1,12 +1,13 @@
 """Workspaces and projects: the port to their rows, and to the runs of one of them.
 
 A row is changed with the event of the workspace's stream that says so, in one transaction, and only while
-stream and state are as they were when the event was signed: of two changes at once one wins, and the other is
-decided again. Appends, links and claims read the row in their own statement, so a change holds from its commit.
+stream and state are as they were when the event was signed: of two changes at once one wins, and the other
+is decided again. Appends, links and claims read the row in their own statement, so a change holds from its
+commit.
 
 **Sweeps.** Who suspends a tenant leaves a row that says: its runs are to be cancelled. Any process takes the
-work by moving the row's `due` on, and holds it until then; a process that dies loses nothing. The row goes once
-no run can be left that was begun beside the change.
+work by moving the row's `due` on, and holds it until then; a process that dies loses nothing. The row goes
+once no run can be left that was begun beside the change.
 """
 
 from typing import NamedTuple, Protocol
@@ -19,8 +20,8 @@ WHOLE = ""
 
 
 class TenantRow(NamedTuple):
-    """A workspace (`project` is `WHOLE`) or a project. `state` is `active`, `suspended`, `closing` or `closed`;
-    times are microseconds since the epoch.
+    """A workspace (`project` is `WHOLE`) or a project. `state` is `active`, `suspended`, `closing` or
+    `closed`; times are microseconds since the epoch.
     """
 
     workspace: str
@@ -41,8 +42,8 @@ class Tenant(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A new state of a workspace or project. `seen` is its state before, `None` where there is no row. `sweeps`:
-    its runs are to be cancelled from now on.
+    """A new state of a workspace or project. `seen` is its state before, `None` where there is no row.
+    `sweeps`: its runs are to be cancelled from now on.
     """
 
     workspace: str
@@ -102,7 +103,7 @@ class TenantStore(Protocol):
         """A sweep that is due, which the caller now holds until `until`. Nothing is written if none is."""
 
     async def put_back(self, sweep: Sweep, due: int, passed: int | None) -> Sweep | None:
-        """Hold a sweep until another `due`, or let it rest until then; `None` if the caller doesn't hold it."""
+        """Hold a sweep until another `due`, or let it rest until then; `None` if another has it."""
 
     async def end_sweep(self, sweep: Sweep) -> None:
         """Nothing is left to be done; unless the caller doesn't hold it any more."""

@@ -1,4 +1,4 @@
-"""Workspaces and projects over a real engine, on both stores: what a suspension stops, and what it cancels."""
+"""Workspaces and projects over a real engine, on both stores: what a suspension stops and cancels."""
 
 import asyncio
 from datetime import timedelta
@@ -15,7 +15,6 @@ from abeyance.errors import (
     RefusedError,
     TenantClosingError,
     TenantDrainingError,
-    TenantExistsError,
     TenantStateError,
     TenantSuspendedError,
     WaitTokenClosedError,
@@ -120,7 +119,7 @@ class TestChanges:
                 process.tenants.create_project("shop", "web", actor=None),
                 process.tenants.create_project("shop", "default", actor=None),
             ):
-                with pytest.raises(TenantExistsError):
+                with pytest.raises(TenantStateError):
                     await work
 
     async def test_what_is_not_there_is_said_so(self, deployment: Deployment) -> None:

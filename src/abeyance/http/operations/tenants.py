@@ -9,7 +9,7 @@ from abeyance.http import tenants_schemas as shapes
 from abeyance.http.operations.model import Answer, Operation
 from abeyance.http.render import page
 from abeyance.http.resources.tenants import render_tenant
-from abeyance.http.schemas import NoBody
+from abeyance.http.schemas import NoBody, Wire
 from abeyance.projections.views import Page
 
 _MADE = datetime(2026, 10, 25, 9, tzinfo=UTC)
@@ -27,7 +27,7 @@ _OF_WORKSPACE = "/v1/workspaces/{workspace}"
 _OF_PROJECT = f"{_OF_WORKSPACE}/projects/{{project}}"
 
 
-def _changed(view: TenantView, state: str, says: str, model: type[shapes.Wire]) -> tuple[Answer, ...]:
+def _changed(view: TenantView, state: str, says: str, model: type[Wire]) -> tuple[Answer, ...]:
     example = render_tenant(replace(view, state=state, updated_at=_CHANGED))
     return (Answer(status=200, says=says, model=model, example=example),)
 
@@ -50,7 +50,7 @@ OPERATIONS: tuple[Operation, ...] = (
                 example=render_tenant(_WORKSPACE),
             ),
         ),
-        refusals=(errors.UnknownFieldError, errors.TenantExistsError),
+        refusals=(errors.UnknownFieldError, errors.TenantStateError),
     ),
     Operation(
         method="GET",
@@ -153,7 +153,7 @@ OPERATIONS: tuple[Operation, ...] = (
         refusals=(
             errors.UnknownFieldError,
             errors.WorkspaceNotFoundError,
-            errors.TenantExistsError,
+            errors.TenantStateError,
             errors.TenantSuspendedError,
             errors.TenantClosingError,
         ),

@@ -45,7 +45,9 @@ _UNSWEPT = statement(
 _TAKE = statement(
     """
     UPDATE sweeps AS s SET due = $2
-    FROM (SELECT workspace, project FROM sweeps WHERE due <= $1 ORDER BY due LIMIT 1 FOR UPDATE SKIP LOCKED) AS d
+    FROM (
+        SELECT workspace, project FROM sweeps WHERE due <= $1 ORDER BY due LIMIT 1 FOR UPDATE SKIP LOCKED
+    ) AS d
     WHERE s.workspace = d.workspace AND s.project = d.project
     RETURNING s.workspace, s.project, s.started, s.due, s.passed
     """,
