@@ -146,4 +146,4 @@ class TestMakeKeys:
             make_keys(tmp_path / "keys")
 
         assert before == {file.name: file.read_bytes() for file in (tmp_path / "keys").iterdir()}
-        assert {"root.pem", "event.pem", "log.pem", "master.key"} == set(before)
+        assert {"root.pem", "root.pub", "event.pem", "log.pem", "master.key"} == set(before)
