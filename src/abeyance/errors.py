@@ -23,7 +23,6 @@
     - ResumeNotSupportedError       the wait isn't a pause
   + StoreUnavailableError           busy, full, read-only or gone; nothing was taken
     - SigningKeyRetiredError        this process signs with a key that has ended
-    - SigningKeyRetiredError        this process signs with a key that has ended
   + ConflictError                   the stream moved on, or the lease is lost; decide again
   + VerificationError               a signature, a chain link or a digest doesn't hold
     - HistoryDamagedError           of a run's stored history
@@ -368,21 +367,6 @@ class StoreUnavailableError(AbeyanceError):
 
 class PerhapsStoredError(StoreUnavailableError):
     """The store was lost in the middle of a write, and can't be asked: it may be there."""
-
-
-class SigningKeyRetiredError(StoreUnavailableError):
-    """The key that this process signs with was retired or revoked: it writes nothing any more.
-
-    Whoever asked is served by a process that has the new key, so to them it is a store that can't be used now.
-    """
-
-    code = "signing-key-retired"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the key that this process signs events with was retired or revoked; "
-            "start the process again with the deployment's new event key"
-        )
 
 
 class SigningKeyRetiredError(StoreUnavailableError):
