@@ -16,8 +16,8 @@ from abeyance.http.link_attempts import QueuedNotes, declared_size
 from abeyance.http.samples import RUN_ID, TOKEN_ID
 from tests.api.fake_runs import LINK, TOKEN, FakeRuns, api
 
-FITS = {"body": b'{"pickupId":"pk_7"}', "headers": {"Content-Type": "application/json"}}
-UNREADABLE = [
+FITS: dict[str, Any] = {"body": b'{"pickupId":"pk_7"}', "headers": {"Content-Type": "application/json"}}
+UNREADABLE: list[dict[str, Any]] = [
     {"body": b"no", "headers": {"Content-Type": "application/json"}},
     {"body": b"{}", "headers": {"Content-Type": "text/plain"}},
     {"body": b" " * 1_048_577, "headers": {"Content-Type": "application/json"}},

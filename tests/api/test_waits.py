@@ -55,7 +55,13 @@ class FakeWaits:
         return SHOWN
 
     async def extend(
-        self, run_id: UUID, wait_id: str, until: datetime, *, actor: str | None = None, key: UsedKey | None = None
+        self,
+        run_id: UUID,
+        wait_id: str,
+        until: datetime,
+        *,
+        actor: str | None = None,
+        key: UsedKey | None = None,
     ) -> WaitView:
         self._note("extend", run_id, wait_id, until)
         return WAIT

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -38,7 +39,7 @@ def servers(
         yield made
 
 
-def waiting(servers: Fleet, **order: object) -> tuple[str, str, str]:
+def waiting(servers: Fleet, **order: Any) -> tuple[str, str, str]:
     """A run that waits: its id, the path of its wait, the path of its link."""
     name = uuid4().hex
     run = servers.start("fleet.strict", name, **order)

@@ -12,33 +12,22 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from abeyance.engine import decisions, recovery
 from abeyance.engine.actor import Actor
 from abeyance.engine.agenda import Agenda
-from abeyance.engine.crash_loops import is_parked, keep_parked
 from abeyance.engine.definitions import Definitions
 from abeyance.engine.effects import Workshop
 from abeyance.engine.endings import cancel_run
 from abeyance.engine.host import Barrier
 from abeyance.engine.keyring import KeyRing
 from abeyance.engine.known_links import KnownLink, KnownLinks
-from abeyance.engine.parking import LOOK_AGAIN_MICROS, park_damaged, park_mismatch, put_back
+from abeyance.engine.taking_up import open_session, taken_up
 from abeyance.engine.turn import Session, Turn, digest16
 from abeyance.engine.warm import WarmRuns
-from abeyance.errors import (
-    ContentErasedError,
-    DivergenceError,
-    HistoryDamagedError,
-    RunAlreadyTerminalError,
-    RunNotFoundError,
-    StoreUnavailableError,
-    UnknownEventError,
-)
+from abeyance.errors import RunAlreadyTerminalError, RunNotFoundError, StoreUnavailableError
 from abeyance.journal.append_queue import AppendQueue
 from abeyance.journal.batch import Batch, Desk, Lease, due_of
-from abeyance.journal.events import CallStarted, CodeMatched, Started
 from abeyance.journal.run import ENDED, replay
-from abeyance.journal.store import Append, JournalStore, ReplyRow, StoredRun
+from abeyance.journal.store import Append, JournalStore, ReplyRow
 from abeyance.world import to_micros
 
 _log = logging.getLogger("abeyance.executor")
@@ -144,7 +133,10 @@ class Executor:
         stored = await self.store.read_run(run_id)
         if stored is None or stored.control.status in ENDED:
             return None
-        return await self._session(stored)
+        session = await open_session(self, stored)
+        if session is not None:
+            self._know_links(session)
+        return session
 
     # --- starting, finding, forgetting ---
 
@@ -224,7 +216,7 @@ class Executor:
             actor = known
         else:
             actor = self.adopt(run_id, None, lease)
-        actor.post(_taken_up)
+        actor.post(taken_up)
         return actor
 
     def perhaps_go_on(self, run_id: UUID, lease: Lease) -> None:
@@ -288,43 +280,11 @@ class Executor:
         actor.hold(None)
         actor.close()
 
-    async def _session(self, stored: StoredRun) -> Session | None:
-        control = stored.control
-        try:
-            looping = is_parked(self, stored)
-            if looping is not None:
-                await keep_parked(self, stored, looping)
-                return None
-            first = self.desk.codec.open(stored.events[0])
-            started = first.event
-            if not isinstance(started, Started):
-                raise HistoryDamagedError(
-                    "a run's stream begins with another event", where=str(control.run_id)
-                )
-            definition = self.definitions.find(
-                started.definition.kind, started.definition.id, started.definition.version
-            )
-            if definition is None:
-                await put_back(self, stored, LOOK_AGAIN_MICROS)
-                return None
-            key = await self.keys.get(control.key_id)
-            session = Session(self.desk, key, control.run_id, definition)
-            for _ in session.load(stored):
-                await asyncio.sleep(0)
-        except DivergenceError as error:
-            await park_mismatch(self, stored, error)
-            return None
-        except (HistoryDamagedError, UnknownEventError, ContentErasedError) as error:
-            await park_damaged(self, stored, error)
-            return None
-        self._know_links(session)
-        return session
-
     def _know_links(self, session: Session) -> None:
-        for wait_id, events in session.opened.items():
-            for recorded in events:
-                if isinstance(recorded.event, CallStarted) and recorded.event.link is not None:
-                    self.know_link(bytes.fromhex(recorded.event.link), session.run_id, wait_id)
+        waits = {} if session.state is None else session.state.waits
+        for wait_id, wait in waits.items():
+            for digest in wait.links:
+                self.know_link(digest, session.run_id, wait_id)
 
     # --- its life ---
 
@@ -348,10 +308,3 @@ class Executor:
                 _log.warning("a run couldn't be given back: %s", type(result).__name__)
         for actor in list(self.actors.values()):
             self._forget(actor)
-
-
-def _taken_up(turn: Turn) -> None:
-    if turn.state.mismatch is not None:
-        turn.add(CodeMatched(code=turn.session.definition.digest))
-    recovery.recover(turn)
-    decisions.fire_deadlines(turn)

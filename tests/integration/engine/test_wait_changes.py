@@ -17,7 +17,7 @@ from abeyance.errors import (
     WaitTokenNotFoundError,
     WaitTokenNotReachedError,
 )
-from abeyance.journal.events import LinkRotated, WaitTokenExtended
+from abeyance.journal.events import CallStarted, LinkRotated, WaitTokenExtended
 from abeyance.projections.views import RunView, TokenView
 from abeyance.world import to_micros
 from tests.support.barriers import Places
@@ -61,6 +61,14 @@ async def is_dead(process: EngineProcess, url: str) -> bool:
             await getattr(await process.runs.open_link(token), method)()
         dead += 1
     return dead == 4
+
+
+async def called(process: EngineProcess, run_id: UUID) -> str:
+    """The wait of a run's first call, reached or not."""
+    call = (await process.history(run_id))[1].event
+    assert isinstance(call, CallStarted)
+    assert call.wait is not None
+    return call.wait
 
 
 async def waiting(deployment: Deployment, process: EngineProcess, ship: object) -> tuple[UUID, str]:
@@ -149,8 +157,7 @@ class TestRotate:
         run_id = await lose_worker(deployment, one_step(hanging(carrier)), carrier, None)
         ship = one_step(pausing(carrier))
         async with deployment.process(ship, loops=False) as operator:
-            call = (await operator.history(run_id))[1].event
-            _, link = await operator.waits.rotate(run_id, str(call.wait))  # type: ignore[attr-defined]
+            _, link = await operator.waits.rotate(run_id, await called(operator, run_id))
         async with deployment.process(ship) as process:
             expire_leases(deployment)
             view = await process.settled(run_id, "suspended")
@@ -322,11 +329,10 @@ class TestExtend:
         async with deployment.process(ship, limits=Limits(drain_s=0)) as process:
             view = await process.start(ship, wait=False)
             await carrier.was_handed(1)
-            call = (await process.history(view.id))[1].event
             until = deployment.world.now() + HOUR
 
             with pytest.raises(WaitTokenNotReachedError):
-                await process.waits.extend(view.id, call.wait, until)  # type: ignore[attr-defined]
+                await process.waits.extend(view.id, await called(process, view.id), until)
 
 
 async def _paused(process: EngineProcess, run_id: UUID) -> str:
@@ -360,13 +366,13 @@ class TestRefusals:
             until = deployment.world.now() + HOUR
             runs = [await waiting(deployment, process, ship) for _ in range(3)]
             view = await other.start(direct)
-            call = (await other.history(view.id))[1].event
+            unused = (view.id, await called(other, view.id))
             await process.answer(carrier.urls[0], b"1")
             await process.runs.cancel(runs[1][0])
             deployment.world.advance(timedelta(seconds=61))
             await process.settled(runs[2][0])
 
-            for run_id, wait in (*runs, (view.id, call.wait)):  # type: ignore[attr-defined]
+            for run_id, wait in (*runs, unused):
                 with pytest.raises(WaitTokenClosedError) as caught:
                     await change(process, what, run_id, wait, until + HOUR)
                 states.append(caught.value.state)
@@ -393,16 +399,10 @@ class TestRefusals:
             view = await process.start(ship, wait=False)
             await carrier.was_handed(1)
             await process.answer(carrier.urls[0], b"1")
-            call = (await process.history(view.id))[1].event
+            wait, until = await called(process, view.id), deployment.world.now() + HOUR
 
             with pytest.raises(WaitTokenClosedError) as caught:
-                await change(
-                    process,
-                    what,
-                    view.id,
-                    call.wait,
-                    deployment.world.now() + HOUR,  # type: ignore[attr-defined]
-                )
+                await change(process, what, view.id, wait, until)
 
             assert "answered" == caught.value.state
             await process.answer(carrier.urls[0], b"1")

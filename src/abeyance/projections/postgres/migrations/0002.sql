@@ -28,6 +28,7 @@ CREATE TABLE waits_list (
 CREATE INDEX waits_list_since ON waits_list (generation, workspace, since, run_id, key) WHERE since IS NOT NULL;
 CREATE INDEX waits_list_project ON waits_list (generation, workspace, project, since, run_id, key)
     WHERE since IS NOT NULL;
+CREATE INDEX waits_list_run ON waits_list (generation, workspace, run_id, since, key) WHERE since IS NOT NULL;
 CREATE INDEX waits_list_kind ON waits_list (generation, workspace, kind, since, run_id, key) WHERE since IS NOT NULL;
 CREATE INDEX waits_list_name ON waits_list (generation, workspace, name, since, run_id, key) WHERE since IS NOT NULL;
 CREATE INDEX waits_list_tool ON waits_list (generation, workspace, tool, since, run_id, key) WHERE since IS NOT NULL;
