@@ -86,6 +86,48 @@ class TestRevocation:
         wait_until(lambda: ask(port, "GET", "/v1/runs", key=made["key"])[0] == 401, "it has expired")
 
 
+class TestAnswerWithAKey:
+    @pytest.mark.case("F11")
+    def test_a_key_without_the_rights_answers_nothing_in_any_warm_process(
+        self, site: Site, database: str | None
+    ) -> None:
+        _, port = site.serve(**({"ABEYANCE_WORKERS": "4"} if database else {}))
+        assert 201 == ask(port, "POST", "/v1/workspaces/default/projects", {"id": "billing"})[0]
+        keys = {
+            "right": make(port, grants=["read", "write", "execute"]),
+            "no write": make(port, grants=["read", "execute", "admin"]),
+            "no execute": make(port, grants=["read", "write", "admin"]),
+            "another definition": make(port, grants=["write", "execute"], executes=["site.spilling"]),
+            "another project": make(port, project="billing"),
+            "revoked": make(port),
+        }
+        _, run = start(port, keys["right"]["key"])
+        path, token = f"/v1/runs/{run['id']}", run["waitingFor"]["tokens"][0]["tokenId"]
+        answer = {"waitpointId": token, "value": {"pickupId": "pk_7"}}
+        for _ in range(12):  # all processes have seen the key while it was good
+            assert 200 == ask(port, "GET", path, key=keys["revoked"]["key"])[0]
+        ask(port, "DELETE", f"/v1/keys/{keys['revoked']['id']}")
+
+        refused = {
+            name: {ask(port, "POST", f"{path}/resume", answer, key=made["key"])[0] for _ in range(12)}
+            for name, made in keys.items()
+            if name != "right"
+        }
+
+        assert {
+            "no write": {403},
+            "no execute": {403},
+            "another definition": {403},
+            "another project": {404},
+            "revoked": {401},
+        } == refused
+        assert run == ask(port, "GET", path)[1]
+        assert (200, "completed") == _answered(port, keys["right"]["key"], path, answer)
+        entries = ask(port, "GET", f"{path}/journal")[1]["data"]
+        (completed,) = [each for each in entries if each["kind"] == "wait-token-completed"]
+        assert keys["right"]["id"] in json.dumps(completed["payload"])
+
+
 class TestScopes:
     def test_a_key_of_a_project_sees_that_project_alone(self, site: Site) -> None:
         _, port = site.serve()
