@@ -1,6 +1,7 @@
 """Workspaces and projects in the store: states and their events change together, and runs are found."""
 
 import asyncio
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
@@ -9,7 +10,7 @@ from abeyance.bootstrap.tenants import tenant_rows
 from abeyance.journal.api_keys import StreamAppend
 from abeyance.journal.store import EventRow, JournalStore
 from abeyance.journal.tenancy import WHOLE, Change, FoundRuns, Place, Sweep, Tenant, TenantRow, TenantStore
-from tests.contract.rows import start
+from tests.contract.rows import follow, start
 
 pytestmark = pytest.mark.anyio
 
@@ -179,6 +180,29 @@ class TestSweep:
         await tenants.end_sweep(sweep)
 
         assert await tenants.take_sweep(99, 100) is None
+
+
+class TestIfActive:
+    async def test_what_asks_for_it_is_stored_only_while_the_tenant_is_active(
+        self, tenants: TenantStore, store: JournalStore
+    ) -> None:
+        """In one batch with what doesn't ask."""
+        asking, plain, other = start(workspace="shop"), start(workspace="shop"), start(workspace="bank")
+        await store.append([asking, plain, other])
+        await tenants.change(change(None, "suspended"), events(1))
+
+        won = await store.append(
+            [
+                replace(follow(asking.control), if_active=True),
+                follow(plain.control),
+                replace(follow(other.control), if_active=True),
+            ]
+        )
+
+        assert [False, True, True] == won
+        stored = await store.read_run(asking.run_id)
+        assert stored is not None
+        assert asking.control == stored.control
 
 
 class TestUnfinished:

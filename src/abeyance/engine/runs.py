@@ -179,6 +179,7 @@ class Runs:
 
     async def retry(self, run_id: UUID, *, actor: str | None = None, key: UsedKey | None = None) -> RunView:
         """See `RunService.retry`."""
+        await self.check_tenant(run_id)
         for _ in range(_TRIES):
             try:
                 await crash_loops.retry(self._executor, run_id, actor, None if key is None else key.row)

@@ -18,6 +18,7 @@ from abeyance.engine.executor import Executor
 from abeyance.engine.links import link_url, new_link
 from abeyance.engine.parking import check_history
 from abeyance.engine.replies import UsedKey
+from abeyance.engine.tenants import refuse_inactive
 from abeyance.errors import (
     ConflictError,
     HistoryDamagedError,
@@ -189,6 +190,7 @@ class Waits:
         """Decide until an append wins. A key's row goes in with nothing but the change, so the run at hand
         doesn't take it in a turn with other things.
         """
+        await self._refuse_stopped(run_id, wait_id)
         killed: list[bytes] = []
 
         def noted(run: Journal, now: datetime) -> None:
@@ -261,6 +263,13 @@ class Waits:
         if barrier is not None:
             await barrier(f"stored:{topic}", append.run_id)
         return won
+
+    async def _refuse_stopped(self, run_id: UUID, wait_id: str) -> None:
+        """Refuse where nothing goes on: the wait is about to be cancelled."""
+        named = parse_token_id(wait_id)
+        stored = None if named is None else await self._executor.store.find_wait(run_id, *named)
+        if stored is not None:
+            refuse_inactive(stored.tenant)
 
     async def _refuse_closed(self, run_id: UUID, wait_id: str) -> None:
         """Refuse what the run's open waits can't tell: closed waits, other kinds, what isn't there."""

@@ -259,6 +259,27 @@ class TestAnswers:
                         await process.answer(carrier.urls[0], b"1")
                     assert "cancelled" == refused.value.state
 
+    async def test_neither_a_wait_nor_a_parked_run_is_changed_where_nothing_goes_on(
+        self, deployment: Deployment
+    ) -> None:
+        carrier = Carrier()
+        ship = one_step(pausing(carrier))
+        async with deployment.process(ship) as process:
+            view = await process.start(ship)
+            assert view.waiting_for is not None
+            wait_id = view.waiting_for.tokens[0].token_id
+            await process.tenants.suspend_workspace("default", actor=None)
+            later = deployment.world.now() + timedelta(hours=1)
+
+            for work in (
+                process.waits.extend(view.id, wait_id, later),
+                process.waits.rotate(view.id, wait_id),
+                process.waits.revoke(view.id, wait_id),
+                process.runs.retry(view.id),
+            ):
+                with pytest.raises(TenantSuspendedError):
+                    await work
+
     async def test_an_answer_that_a_suspension_overtakes_is_refused_by_its_append(
         self, deployment: Deployment
     ) -> None:

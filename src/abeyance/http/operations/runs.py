@@ -137,6 +137,7 @@ OPERATIONS: tuple[Operation, ...] = (
             errors.RunAlreadyTerminalError,
             errors.RunNotParkedError,
             errors.UnknownFieldError,
+            *_STOPPED,
         ),
     ),
 )  # fmt: skip

@@ -20,6 +20,9 @@ _CHANGES = (
     errors.WaitTokenNotFoundError,
     errors.WaitTokenClosedError,
     errors.WaitChangeNotSupportedError,
+    errors.TenantSuspendedError,
+    errors.TenantClosingError,
+    errors.ProjectSuspendedError,
     errors.UnknownFieldError,
 )
 
