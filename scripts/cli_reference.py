@@ -25,8 +25,8 @@ HEAD = """# Command line
 - **JSON as an argument** (`--input`, `--output`): as it stands, `@file`, or `@-` for standard input; UTF-8,
   with or without a byte order mark, at most 1 MiB. It is checked before anything is sent.
 - **The server** is the one that [Settings](settings.md#how-the-client-finds-a-server) says.
-- **Completion** in bash, zsh, fish and PowerShell: `abeyance --install-completion` adds a line to the start-up
-  file of the shell that it is typed in; `--show-completion` prints the script and changes nothing.
+- **Completion** in bash, zsh, fish and PowerShell: `abeyance --install-completion` adds a line to the
+  start-up file of the shell that it is typed in; `--show-completion` prints the script and changes nothing.
 - **A refusal** is one line on stderr, `error[code]: …`; the codes are those of the HTTP API, or `usage`.
 
 ## Exit codes

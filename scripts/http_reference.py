@@ -26,19 +26,19 @@ The same as OpenAPI 3.1: `GET /v1/openapi.json`.
 - **The key**: `Authorization: Bearer <key>`, the deployment's or an API key. No key is asked for at links,
   `/health`, `/ready` and `/v1/openapi.json`.
 - **Rights**: each route says which grants it takes. Without one the answer is `403 permission-denied`, and
-  `details.grant` says which is missing; then comes whether the thing is there (`404`). How to give keys out is in
-  [give out API keys](../how-to/give-out-api-keys.md).
-- **The workspace** is the API key's; with the deployment's key the one that the header `Abeyance-Workspace` names,
-  left out `default`. What belongs to another workspace, or to another project than a key is bound to, is not
-  there: `404`, and lists leave it out.
+  `details.grant` says which is missing; then comes whether the thing is there (`404`). How to give keys out
+  is in [give out API keys](../how-to/give-out-api-keys.md).
+- **The workspace** is the API key's; with the deployment's key the one that the header `Abeyance-Workspace`
+  names, left out `default`. What belongs to another workspace, or to another project than a key is bound to,
+  is not there: `404`, and lists leave it out.
 - **Bodies** are JSON in UTF-8 with `Content-Type: application/json` (or `application/*+json`), at most 1 MiB,
   100 levels and 100,000 values; no duplicate keys, no NaN or Infinity. No bytes at all are `{}`. A number
   keeps its text: `1.10` is stored and answered as `1.10`.
 - **Unknown fields and parameters** are refused. A field that may be left out may also be `null`.
 - **Methods**: `HEAD` is there where `GET` is; any other method is `405` with `Allow`.
 
-`GET` and `POST /w/{token}` are no part of this API: they are the page of a link, HTML for a person, which takes an
-answer by the checks of the link, in their order, with the same statuses. It is described in
+`GET` and `POST /w/{token}` are no part of this API: they are the page of a link, HTML for a person, which takes
+an answer by the checks of the link, in their order, with the same statuses. It is described in
 [answer a link](../how-to/answer-a-link.md#the-page-for-a-person).
 
 ## What every answer keeps to
@@ -49,8 +49,8 @@ answer by the checks of the link, in their order, with the same statuses. It is 
 - **A refusal** took nothing. Its `code` is the contract, its `message` is for people; `details.issues` says
   where a value breaks which rule, as a JSON pointer and a JSON Schema keyword, never the value. A member that
   is missing has the path that it would have: `{"path": "/pickupAt", "rule": "required"}`.
-- **Before the API** the server itself answers, in text and without these headers: `414` to a request line over
-  4,094 bytes, `431` to a header over 8,190 bytes or to over 100 headers, `400` to what isn't HTTP/1.1.
+- **Before the API** the server itself answers, in text and without these headers: `414` to a request line
+  over 4,094 bytes, `431` to a header over 8,190 bytes or to over 100 headers, `400` to what isn't HTTP/1.1.
 - **Fields may be added** to answers; leave aside those that you don't know.
 
 ## Idempotency-Key
@@ -59,21 +59,24 @@ With the header `Idempotency-Key` a request counts once, however often it is sen
 with the same key whenever you can't know whether it was taken. How to use it is in
 [start runs from your app](../how-to/start-runs-from-your-app.md#send-a-request-again).
 
-- **The key** is 1 to 255 characters of UTF-8, none of them a control character; a UUID is a good one. In double
-  quotes (RFC 8941) it is the same key. It belongs to the workspace, the key that the request is authorized by,
-  and the request's path. Two different headers, an empty one and a wrong one are `400 bad-input`.
-- **The same request again** is answered byte for byte as the first one was, with `Idempotency-Replayed: true`.
-  Until the first one was answered, and where its answer is over 256 KiB or can't be read any more, the run that
-  came of it is shown as it is now, with the same header; a request that waits for its run waits then too.
+- **The key** is 1 to 255 characters of UTF-8, none of them a control character; a UUID is a good one. In
+  double quotes (RFC 8941) it is the same key. It belongs to the workspace, the key that the request is
+  authorized by, and the request's path. Two different headers, an empty one and a wrong one are `400
+  bad-input`.
+- **The same request again** is answered byte for byte as the first one was, with `Idempotency-Replayed:
+  true`. Until the first one was answered, and where its answer is over 256 KiB or can't be read any more, the
+  run that came of it is shown as it is now, with the same header; a request that waits for its run waits then
+  too.
 - **Another request with the key** (method, query or body differ; white space and the order of members don't
   count) is `409 idempotency-key-body-mismatch`.
 - **While the first one is under way** and nothing came of it yet, `409 idempotency-key-in-flight` with
   `Retry-After`.
 - **A refusal doesn't use the key up**: nothing was taken, and a good request with the same key is taken.
-- **An answer that holds a secret isn't kept**: `409 idempotency-replay-withheld`. So is one whose process died
-  before it could be kept, where no run came of the request; look what came of it before you use a new key.
-- The **links** take no key: the same answer again is accepted in any case. `?check=true` takes nothing, and so looks at
-  no key.
+- **An answer that holds a secret isn't kept**: `409 idempotency-replay-withheld`. So is one whose process
+  died before it could be kept, where no run came of the request; look what came of it before you use a new
+  key.
+- The **links** take no key: the same answer again is accepted in any case. `?check=true` takes nothing, and
+  so looks at no key.
 
 """
 

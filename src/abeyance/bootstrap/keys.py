@@ -74,5 +74,5 @@ def load_keys(settings: Settings) -> DeploymentKeys:
         raise ConfigurationError("set ABEYANCE_KEY_DIR to a folder that `abeyance keys make DIR` has filled")
     if len(master) != MASTER_KEY_BYTES:
         raise ConfigurationError(f"ABEYANCE_MASTER_KEY: a master key has {MASTER_KEY_BYTES} bytes")
-    signers = (FileSigner.from_pem(pem) for pem in (root, event, log))
-    return DeploymentKeys(*signers, master)
+    root_signer, event_signer, log_signer = (FileSigner.from_pem(pem) for pem in (root, event, log))
+    return DeploymentKeys(root_signer, event_signer, log_signer, master)

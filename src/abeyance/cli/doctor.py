@@ -21,9 +21,9 @@ def doctor(
 ) -> None:
     """Say whether all that a process needs is there.
 
-    Looks at versions, settings, store, keys, clock, public address, authentication, pack and disk; each line is
-    `ok`, `note` (fine, but worth knowing), `WRONG` with what to do, or `unseen`. It changes nothing and works
-    beside a running server.
+    Looks at versions, settings, store, keys, clock, public address, authentication, pack and disk; each line
+    is `ok`, `note` (fine, but worth knowing), `WRONG` with what to do, or `unseen`. It changes nothing and
+    works beside a running server.
     """
     from abeyance.bootstrap import examine, examine_without_settings
     from abeyance.cli.output import print_value, visible

@@ -39,8 +39,8 @@ class TestMigrate:
         with sqlite3.connect(settings.journal_file) as connection:
             connection.execute("DROP TABLE read_models_version")
             for (table,) in connection.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table' AND (name LIKE 'runs\\_%' ESCAPE '\\' OR name = 'waits_list'"
-                " OR name LIKE 'read\\_models%' ESCAPE '\\')"
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND (name LIKE 'runs\\_%' ESCAPE '\\'"
+                " OR name = 'waits_list' OR name LIKE 'read\\_models%' ESCAPE '\\')"
             ).fetchall():
                 connection.execute(f"DROP TABLE {table}")
         connection.close()
