@@ -7,12 +7,14 @@ import pytest
 
 from abeyance.errors import (
     AnswerInvalidError,
+    RateLimitedError,
     StoreUnavailableError,
     WaitTokenClosedError,
     WaitTokenNotFoundError,
 )
 from abeyance.http.authentication import AuthenticationOff
 from abeyance.http.link_attempts import QueuedNotes, declared_size
+from abeyance.http.resources.links import LinkGate, OpenGate
 from abeyance.http.samples import RUN_ID, TOKEN_ID
 from tests.api.fake_runs import LINK, TOKEN, FakeRuns, api
 
@@ -35,9 +37,18 @@ class Noted:
         self.notes.append((verdict, size))
 
 
-def post(runs: FakeRuns, noted: Noted, *, path: str = LINK, **sent: Any) -> falcon.testing.Result:
+class ClosedGate:
+    """Lets nobody in."""
+
+    async def admit(self, request: object) -> None:
+        raise RateLimitedError(3)
+
+
+def post(
+    runs: FakeRuns, noted: Noted, *, path: str = LINK, gate: LinkGate | None = None, **sent: Any
+) -> falcon.testing.Result:
     notes = QueuedNotes(noted, lambda scope: b"somebody")  # type: ignore[arg-type] # what is used of it
-    app = api(runs, auth=AuthenticationOff(), notes=notes)
+    app = api(runs, auth=AuthenticationOff(), notes=notes, gate=gate or OpenGate())
     return falcon.testing.TestClient(app).simulate_post(path, **sent)
 
 
@@ -76,6 +87,13 @@ class TestNotes:
         post(FakeRuns(), noted, **sent)
 
         assert [(code, len(sent["body"]))] == noted.notes
+
+    def test_a_request_over_the_limit_is_not_noted(self) -> None:
+        noted = Noted()
+
+        reply = post(FakeRuns(), noted, gate=ClosedGate(), **FITS)
+
+        assert (429, []) == (reply.status_code, noted.notes)
 
     def test_an_unknown_link_is_not_noted(self) -> None:
         noted = Noted()

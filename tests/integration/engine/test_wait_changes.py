@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from abeyance import PauseAnswer, Retry, ToolContext, flow, step, tool
+from abeyance import PauseAnswer, Retry, ScriptContext, ToolContext, flow, script, step, tool
 from abeyance.engine.executor import Limits
 from abeyance.errors import (
     AnswerInvalidError,
@@ -525,3 +525,63 @@ class TestRaces:
 
             assert wait == token_of(view).token_id
             assert "wait-token-timed-out" not in await operator.topics(run_id)
+
+
+class TestShow:
+    async def test_a_wait_is_shown_from_its_call_to_its_end(self, deployment: Deployment) -> None:
+        """Open while the handler runs, waiting once it has paused, completed with its time."""
+        carrier, go = Carrier(), asyncio.Event()
+
+        @tool(id="t.pause", pauses=True)
+        async def handler(given: Empty, ctx: ToolContext) -> Loose | PauseAnswer:
+            carrier.hand(ctx)
+            await go.wait()
+            return ctx.pause(name="the carrier")
+
+        ship = one_step(handler)
+        async with deployment.process(ship) as process:
+            view = await process.start(ship, wait=False)
+            await carrier.was_handed(1)
+            wait = await called(process, view.id)
+            seen = [await process.waits.get(view.id, wait)]
+            go.set()
+            await process.settled(view.id, "suspended")
+            seen.append(await process.waits.get(view.id, wait))
+            await process.answer(carrier.urls[0], b"1")
+            await process.settled(view.id)
+            seen.append(await process.waits.get(view.id, wait))
+
+        assert ["open", "waiting", "completed"] == [each.state for each in seen]
+        assert [None, "the carrier", "the carrier"] == [each.name for each in seen]
+        assert [False, True, True] == [each.due_at is not None for each in seen]
+        assert [False, False, True] == [each.closed_at is not None for each in seen]
+        assert {("token", "t.pause", "pickup", 1)} == {
+            (each.kind, each.tool_id, each.node, each.links) for each in seen
+        }
+
+    async def test_timers_and_retries_are_shown_by_their_operation(self, deployment: Deployment) -> None:
+        @tool(id="t.fails")
+        def fails(given: Empty) -> Loose:
+            raise RuntimeError
+
+        @script(id="t.sleeps")
+        async def sleeps(ctx: ScriptContext, given: Empty) -> Loose:
+            await ctx.sleep(3600)
+            return Loose(1)
+
+        again = one_step(fails, retry=Retry(attempts=2, delay_ms=3_600_000))
+        async with deployment.process(again, sleeps) as process:
+            slept = await process.start(sleeps)
+            failed = await process.start(again)
+
+            timer = await process.waits.get(slept.id, "timer:1")
+            retry = await process.waits.get(failed.id, "retry:pickup")
+
+            assert [("timer", "1", "waiting", None), ("retry", "pickup", "waiting", None)] == [
+                (each.kind, each.node, each.state, each.links) for each in (timer, retry)
+            ]
+            assert timer.due_at == timer.created_at + HOUR
+            with pytest.raises(WaitTokenNotFoundError):
+                await process.waits.get(slept.id, "timer:2")
+            await process.runs.cancel(slept.id)
+            assert "cancelled" == (await process.waits.get(slept.id, "timer:1")).state
