@@ -1,9 +1,9 @@
 """`projections check`: is every row what the journal says?
 
 The journal is replayed run by run as of one snapshot, and compared with the inline read models (control rows,
-waits, links) and the following ones, row by row. What the events don't determine isn't compared: leases, the
-key's state, the definition that the run last moved under, and when exactly a run is due that somebody holds
-or that is ready. Memory doesn't grow with the journal.
+waits, links, the states of workspaces and projects) and the following ones, row by row. What the events don't
+determine isn't compared: leases, the key's state, the definition that the run last moved under, and when
+exactly a run is due that somebody holds or that is ready. Memory doesn't grow with the journal.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -16,6 +16,7 @@ from abeyance.journal.envelope import EventCodec
 from abeyance.journal.run import RunState
 from abeyance.journal.store import Control, JournalSnapshot, LinkRow, WaitRow
 from abeyance.projections.checking_lists import ListCheck
+from abeyance.projections.checking_tenants import tenant_drift
 from abeyance.projections.checking_waits import WaitsCheck
 from abeyance.projections.drift import Drift, differing
 from abeyance.projections.recomputed import Recomputed, recompute
@@ -73,6 +74,8 @@ class Check:
         async for found in self._list.stray_labels():
             yield found
         async for found in self._waits.stray():
+            yield found
+        async for found in tenant_drift(self._snapshot, self._codec):
             yield found
 
     async def _page(self, after: UUID | None) -> list[UUID]:

@@ -18,9 +18,9 @@ OPERATIONS: tuple[Operation, ...] = (
             "answer is on disk, and the run goes on behind it. The same answer again is accepted again. "
             "The checks come in this order: 405, 429, 404, 503, 409 of the workspace or project, 415, "
             "413, 400 `bad-input`, then the wait's state, then the tool's output schema. A wrong link and an "
-            "unknown one answer alike, the request's id apart. With `?check=true` nothing is taken: the answer "
-            "is `acceptable`, or what the same request without it would be refused with. Other parameters are "
-            "left alone."
+            "unknown one answer alike, the request's id apart. With `?check=true` nothing is taken: the "
+            "answer is `acceptable`, or what the same request without it would be refused with. Other "
+            "parameters are left alone."
         ),
         any_json=True,
         body_example=samples.ANSWER_BODY,
