@@ -5,22 +5,17 @@
   + InvalidDefinitionError          a tool, flow, script or pack is wrong
   + RefusedError                    a request was refused; nothing was taken
     - BadInputError                 not JSON, or not the shape the request takes
-      . UnknownFieldError
-      . InvalidCursorError
+      . UnknownFieldError, InvalidCursorError
     - RequestTooLargeError, UnsupportedMediaTypeError, RateLimitedError
     - UnauthenticatedError, PermissionDeniedError
-    - AnswerInvalidError            the answer doesn't fit the tool's output schema
-    - InputInvalidError             the input doesn't fit the definition's input schema
+    - AnswerInvalidError, InputInvalidError   it doesn't fit the tool's or the definition's schema
     - NotFoundError
       . RunNotFoundError, DefinitionNotFoundError, WaitTokenNotFoundError
       . WorkspaceNotFoundError, ProjectNotFoundError, ApiKeyNotFoundError
-    - TenantSuspendedError, TenantClosingError, ProjectSuspendedError   nothing goes on there
-    - TenantStateError, TenantDrainingError   it can't be changed so now
+    - TenantSuspendedError, TenantClosingError, ProjectSuspendedError, TenantStateError, TenantDrainingError
     - WaitTokenClosedError          the wait is over, or holds another answer
-    - WaitTokenNotReachedError      the run hasn't come to the wait yet
-    - WaitChangeNotSupportedError   the wait has no link
-    - RunAlreadyTerminalError
-    - ResumeNotSupportedError       the wait isn't a pause
+    - WaitTokenNotReachedError, WaitChangeNotSupportedError   the run isn't there yet; it has no link
+    - RunAlreadyTerminalError, ResumeNotSupportedError
   + StoreUnavailableError           busy, full, read-only or gone; nothing was taken
     - SigningKeyRetiredError        this process signs with a key that has ended
   + ConflictError                   the stream moved on, or the lease is lost; decide again
@@ -30,13 +25,11 @@
   + ContentErasedError              the content is gone, and an erasure says so
   + DivergenceError                 replayed code asked for something history doesn't say
   + ToolError                       what a tool or a script sees
-    - PauseNotAvailableError        the tool can't pause here
-    - InvalidPauseError             wrong arguments of `ctx.pause`
+    - PauseNotAvailableError, InvalidPauseError   the tool can't pause here, or not so
     - ValueInvalidError             a value doesn't fit its type's schema or model
     - UnexpectedResponseError       an HTTP tool was answered by something that it can't take
     - CallFailedError               a call failed for good; `.failure_code` says how
-    - InvalidOperationError         an operation of a script's context was used wrongly
-    - TooManyBranchesError          a script opened more branches than a run may have
+    - InvalidOperationError, TooManyBranchesError   a script's context was used wrongly
 * BranchCancelled (BaseException)   thrown into the losing branches of a race
 
 `code` is stable and part of the contract. Data is in attributes, and no message holds a user's value.
@@ -49,9 +42,13 @@ from typing import ClassVar
 
 
 class AbeyanceError(Exception):
-    """What every deliberate error derives from."""
+    """What every deliberate error derives from. `message` is what it says if it is told nothing else."""
 
     code: ClassVar[str] = "internal-error"
+    message: ClassVar[str] = ""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or self.message)
 
 
 class ConfigurationError(AbeyanceError):
@@ -73,9 +70,8 @@ class InvalidDefinitionError(AbeyanceError):
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """Where a value breaks which rule.
-
-    `path` is a JSON pointer (RFC 6901), `rule` a JSON Schema keyword or a short reason. Never a value.
+    """Where a value breaks which rule. `path` is a JSON pointer (RFC 6901), `rule` a JSON Schema keyword or a
+    short reason. Never a value.
     """
 
     path: str
@@ -83,12 +79,7 @@ class Issue:
 
 
 class RefusedError(AbeyanceError):
-    """A request was refused and nothing was taken. `message` is what it says if it is told nothing else."""
-
-    message: ClassVar[str] = ""
-
-    def __init__(self, message: str = "") -> None:
-        super().__init__(message or self.message)
+    """A request was refused and nothing was taken."""
 
 
 class BadInputError(RefusedError):
@@ -128,9 +119,7 @@ class UnsupportedMediaTypeError(RefusedError):
     """The body isn't sent as JSON."""
 
     code = "unsupported-media-type"
-
-    def __init__(self, reason: str = "send the body with Content-Type: application/json") -> None:
-        super().__init__(reason)
+    message = "send the body with Content-Type: application/json"
 
 
 class RateLimitedError(RefusedError):
@@ -156,8 +145,7 @@ class PermissionDeniedError(RefusedError):
     code = "permission-denied"
 
     def __init__(self, grant: str, where: str = "") -> None:
-        place = f" {where}" if where else ""
-        super().__init__(f"this takes the grant `{grant}`{place}, which the key hasn't")
+        super().__init__(f"this takes the grant `{grant}`{where and f' {where}'}, which the key hasn't")
         self.grant = grant
 
 
@@ -273,10 +261,7 @@ class ApiKeyNotFoundError(NotFoundError):
 
 
 class WaitTokenClosedError(RefusedError):
-    """The wait takes no other answer.
-
-    `state` is `completed`, `timed-out`, `cancelled`, `unused` or `answered`.
-    """
+    """The wait is `completed`, `timed-out`, `cancelled`, `unused` or `answered`, which is its `state`."""
 
     code = "wait-token-closed"
 
@@ -337,12 +322,10 @@ class IdempotencyReplayWithheldError(RefusedError):
     """The first request with this idempotency key may have had its effect, and its answer wasn't kept."""
 
     code = "idempotency-replay-withheld"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the answer to the first request with this Idempotency-Key isn't kept, and nothing was done again; "
-            "look what came of it, or send a new key"
-        )
+    message = (
+        "the answer to the first request with this Idempotency-Key isn't kept, and nothing was done again; "
+        "look what came of it, or send a new key"
+    )
 
 
 class ResumeNotSupportedError(RefusedError):
@@ -353,9 +336,8 @@ class ResumeNotSupportedError(RefusedError):
 
 
 class StoreUnavailableError(AbeyanceError):
-    """The store is busy, full, read-only or gone. Nothing was taken; the same request works later.
-
-    `retry_after_s` is in seconds. The driver's own error is the `__cause__`.
+    """The store is busy, full, read-only or gone. Nothing was taken; the same request works after about
+    `retry_after_s` seconds. The driver's own error is the `__cause__`.
     """
 
     code = "tenant-state-unavailable"
@@ -370,9 +352,8 @@ class PerhapsStoredError(StoreUnavailableError):
 
 
 class SigningKeyRetiredError(StoreUnavailableError):
-    """The key that this process signs with was retired or revoked: it writes nothing any more.
-
-    Whoever asked is served by a process that has the new key, so to them it is a store that can't be used now.
+    """The key that this process signs with was retired or revoked: it writes nothing any more. A process that
+    has the new key serves whoever asked, so to them it is a store that can't be used now.
     """
 
     code = "signing-key-retired"
@@ -429,10 +410,8 @@ class ContentErasedError(AbeyanceError):
 
 
 class DivergenceError(AbeyanceError):
-    """Replayed code asked for something that its history doesn't hold.
-
-    `recorded` and `requested` are short descriptions of kind, name and version; `line` is the code's line
-    as `module:number`.
+    """Replayed code asked for something that its history doesn't hold. `recorded` and `requested` are kind,
+    name and version in short; `line` is the code's, as `module:number`.
     """
 
     code = "code-mismatch"
@@ -453,9 +432,7 @@ class PauseNotAvailableError(ToolError):
     """The tool isn't declared `pauses=True`, or no wait can be made here; nothing was handed on."""
 
     code = "pause-not-available"
-
-    def __init__(self) -> None:
-        super().__init__("this tool can't pause: declare it with `pauses=True` and run it in a run")
+    message = "this tool can't pause: declare it with `pauses=True` and run it in a run"
 
 
 class InvalidPauseError(ToolError):
@@ -477,9 +454,8 @@ class ValueInvalidError(ToolError):
 
 
 class UnexpectedResponseError(ToolError):
-    """The server that an HTTP tool asked answered with another status than 2xx, or with too much.
-
-    `status` is the HTTP status. The body is never part of the message.
+    """The server that an HTTP tool asked answered with an HTTP `status` that isn't 2xx, or with too much. The
+    body is never part of the message.
     """
 
     code = "unexpected-response"
@@ -490,10 +466,8 @@ class UnexpectedResponseError(ToolError):
 
 
 class CallFailedError(ToolError):
-    """A call failed for good. Scripts may catch it.
-
-    `failure_code` is one of the failure codes of calls (`handler-error`, `wait-token-timed-out`, …),
-    `detail` the stored message, which may hold a user's words and so is never in `str(error)`.
+    """A call failed for good. Scripts may catch it. `failure_code` is one of those of calls (`handler-error`,
+    `wait-token-timed-out`, …), `detail` the stored message: a user's words, so never in `str(error)`.
     """
 
     code = "call-failed"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
-from abeyance.engine.questions import Question
 from abeyance.engine.callers import DEFAULT_WORKSPACE, Caller
+from abeyance.engine.questions import Question
 from abeyance.engine.replies import UsedKey
 from abeyance.engine.run_scopes import RunScope
 from abeyance.projections.views import AuditRecord, JournalEntry, Page, RunView
