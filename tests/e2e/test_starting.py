@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.pages import DOCS, file_of
-from tests.support.project import Project, project, wait_until
+from tests.support.project import Project, answers, project, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -55,3 +55,21 @@ class TestStarting:
         (line,) = done.stderr.splitlines()
         assert 1 == done.returncode
         assert "a SQLite store serves one process" in line
+
+
+class TestDoctor:
+    def test_finds_nothing_wrong_beside_a_running_server(self, operator: Project, free_port: int) -> None:
+        """It asks at the public address, and leaves the server as it was."""
+        url = f"http://127.0.0.1:{free_port}"
+        operator.environment |= {
+            "ABEYANCE_ORIGIN": "shop.example.com/runs",
+            "ABEYANCE_PORT": str(free_port),
+            "ABEYANCE_PUBLIC_URL": url,
+        }
+        operator.serve("abeyance serve")
+        wait_until(lambda: answers(f"{url}/ready"), "the server is ready")
+
+        done = operator.shell("abeyance doctor", check=False)
+
+        assert (0, True) == (done.returncode, f"{url} answers as a link does" in done.stdout), done.stdout
+        assert answers(f"{url}/ready")

@@ -318,7 +318,7 @@ def answering(status: int, body: bytes, headers: Mapping[str, str] = {}) -> Iter
     """A server that gives every request this answer."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_POST(self) -> None:
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
@@ -339,9 +339,12 @@ class TestPublicAddress:
     @pytest.mark.parametrize(
         ("status", "body", "headers", "state"),
         [
-            (200, b'{"status":"ok"}', {}, "ok"),
+            (404, b'{"error":{"code":"wait-token-not-found"}}', {}, "ok"),
+            (429, b'{"error":{"code":"rate-limit-exceeded"}}', {}, "ok"),
+            (503, b'{"error":{"code":"tenant-state-unavailable"}}', {}, "note"),
             (200, b"<html>", {}, "wrong"),
-            (404, b'{"error":{}}', {}, "wrong"),
+            (404, b'{"error":{"code":"not-found"}}', {}, "wrong"),
+            (403, b'{"error":"forbidden"}', {}, "wrong"),
             (302, b"", {"Location": "https://login.example/"}, "wrong"),
         ],
     )

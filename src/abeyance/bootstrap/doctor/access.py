@@ -10,6 +10,7 @@ from abeyance.bootstrap.doctor.subject import Subject
 from abeyance.settings.rules import is_loopback
 
 _PATIENCE_S = 5.0
+_NO_LINK = "/v1/wait-tokens/doctor/complete"
 
 
 def check_public_address(subject: Subject) -> Iterator[Line]:
@@ -38,25 +39,34 @@ def _without(subject: Subject) -> Line:
 
 
 def _asked(address: str) -> Line:
-    """Ask there for its health. Nothing is followed or sent on."""
+    """Post nothing to a link that nobody has: links are what a proxy has to hand on from everywhere."""
     try:
-        reply = httpx.get(f"{address}/health", timeout=_PATIENCE_S, follow_redirects=False, trust_env=False)
-        healthy = reply.status_code == 200 and reply.json() == {"status": "ok"}
+        reply = httpx.post(
+            f"{address}{_NO_LINK}", timeout=_PATIENCE_S, follow_redirects=False, trust_env=False
+        )
     except httpx.HTTPError as error:
         return unseen(
             "public address",
             f"{address} doesn't answer from here ({type(error).__name__}): nothing serves there yet, "
             "or this machine can't reach it while others can",
         )
-    except ValueError:
-        healthy = False
-    if healthy:
-        return ok("public address", f"{address} answers")
+    if _code(reply) in ("wait-token-not-found", "rate-limit-exceeded"):
+        return ok("public address", f"{address} answers as a link does")
+    if _code(reply) == "tenant-state-unavailable":
+        return note("public address", f"{address} answers, but its store can't be used there")
     return wrong(
         "public address",
-        f"{address}/health answers {reply.status_code}, and not as this server does",
-        "let the proxy hand on the whole path, or mend ABEYANCE_PUBLIC_URL",
+        f"what answers a link at {address} ({reply.status_code}) isn't this server",
+        "let the proxy hand on /v1/wait-tokens/ with POST, or mend ABEYANCE_PUBLIC_URL",
     )
+
+
+def _code(reply: httpx.Response) -> object:
+    """The code of one of our refusals; `None` for anything else."""
+    try:
+        return reply.json()["error"]["code"]
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
 def check_authentication(subject: Subject) -> Iterator[Line]:
