@@ -198,12 +198,13 @@ class Deployment:
                 limits=self.limits(limits),
                 testing_only_barrier=barrier,
             )
-            rows = tenant_rows(self.store)
+            database = getattr(self.store, "wrapped", self.store)  # not what a faulty store stands for
+            rows = tenant_rows(database)
             tenants = Tenants(rows, WorkspaceLog(self.store, desk), self.world, suspended=lambda: None)
             sweeper = Sweeper(executor, tenants, rows, page=5)
             acceptor = Acceptor(executor, AnswerChecks(loaded, self.store))
             runs = Runs(executor, acceptor, NoLists(), tenants)
-            attempts = LinkAttempts(attempts_of(self.store), self.world, b"\x0a" * 32)
+            attempts = LinkAttempts(attempts_of(database), self.world, b"\x0a" * 32)
             waits = Waits(executor, NoLists(), attempts)
             if loops:
                 await executor.start()

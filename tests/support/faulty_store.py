@@ -59,6 +59,11 @@ class FaultyStore:
         """Called with the method's name; `testing_only_after` with ` got` behind it if there was a result."""
         self.testing_only_after: Callable[[str], Awaitable[None]] | None = None
 
+    @property
+    def wrapped(self) -> JournalStore | KeyStore:
+        """The store that everything is handed on to."""
+        return self._store
+
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
         if name not in _FALLIBLE:
