@@ -1,7 +1,7 @@
-"""Changes of open waits on both stores: extended, their links rotated or revoked, and what races them."""
+"""Changes of open waits on both stores: extended, their links rotated or revoked, and refusals."""
 
 import asyncio
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -17,10 +17,8 @@ from abeyance.errors import (
     WaitTokenNotFoundError,
     WaitTokenNotReachedError,
 )
-from abeyance.journal.events import CallStarted, LinkRotated, WaitTokenExtended
-from abeyance.projections.views import RunView, TokenView
+from abeyance.journal.events import LinkRotated, WaitTokenExtended
 from abeyance.world import to_micros
-from tests.support.barriers import Places
 from tests.support.carrier import (
     Carrier,
     Empty,
@@ -32,21 +30,12 @@ from tests.support.carrier import (
     lose_worker,
     one_step,
     pausing,
-    refusal,
 )
 from tests.support.engine import Deployment, EngineProcess
 from tests.support.standing import assert_rows_follow
+from tests.support.wait_changes import CHANGES, HOUR, called, change, paused, token_of, waiting
 
 pytestmark = pytest.mark.anyio
-
-HOUR = timedelta(hours=1)
-
-
-def token_of(view: RunView) -> TokenView:
-    """The one wait token that a run waits for."""
-    assert view.waiting_for is not None
-    (token,) = view.waiting_for.tokens
-    return token
 
 
 async def is_dead(process: EngineProcess, url: str) -> bool:
@@ -63,20 +52,6 @@ async def is_dead(process: EngineProcess, url: str) -> bool:
     return dead == 4
 
 
-async def called(process: EngineProcess, run_id: UUID) -> str:
-    """The wait of a run's first call, reached or not."""
-    call = (await process.history(run_id))[1].event
-    assert isinstance(call, CallStarted)
-    assert call.wait is not None
-    return call.wait
-
-
-async def waiting(deployment: Deployment, process: EngineProcess, ship: object) -> tuple[UUID, str]:
-    """A run that waits, and the id of its wait."""
-    view = await process.start(ship)  # type: ignore[arg-type] # a flow
-    return view.id, token_of(view).token_id
-
-
 class TestRotate:
     async def test_the_new_link_answers_and_the_old_one_is_unknown_in_every_process(
         self, deployment: Deployment
@@ -85,7 +60,7 @@ class TestRotate:
         carrier = Carrier()
         ship = one_step(pausing(carrier, output=Strict))
         async with deployment.process(ship) as one, deployment.process(ship) as two:
-            run_id, wait = await waiting(deployment, one, ship)
+            run_id, wait = await waiting(one, ship)
             for process in (one, two):
                 with pytest.raises(AnswerInvalidError):
                     await process.answer(carrier.urls[0], b"1")
@@ -116,7 +91,7 @@ class TestRotate:
         """Asked for at once, from two processes: each gets a link, the last one decided works."""
         ship = one_step(pausing(Carrier()))
         async with deployment.process(ship) as one, deployment.process(ship) as two:
-            run_id, wait = await waiting(deployment, one, ship)
+            run_id, wait = await waiting(one, ship)
 
             both = [process.waits.rotate(run_id, wait) for process in (one, two, one, two)]
             links = [link for _, link in await asyncio.gather(*both)]
@@ -173,7 +148,7 @@ class TestRotate:
         carrier = Carrier()
         ship = one_step(pausing(carrier, timeout_ms=60_000), retry=Retry(attempts=2, delay_ms=1))
         async with deployment.process(ship) as process:
-            run_id, wait = await waiting(deployment, process, ship)
+            run_id, wait = await waiting(process, ship)
             _, link = await process.waits.rotate(run_id, wait)
             deployment.world.advance(timedelta(seconds=61))
             await carrier.was_handed(2)
@@ -188,7 +163,7 @@ class TestRevoke:
         carrier = Carrier()
         ship = one_step(pausing(carrier))
         async with deployment.process(ship) as one, deployment.process(ship) as two:
-            run_id, wait = await waiting(deployment, one, ship)
+            run_id, wait = await waiting(one, ship)
 
             changed = await two.waits.revoke(run_id, wait, actor="ops")
 
@@ -201,7 +176,7 @@ class TestRevoke:
     async def test_a_rotation_afterwards_makes_a_link_again(self, deployment: Deployment) -> None:
         ship = one_step(pausing(Carrier()))
         async with deployment.process(ship) as process:
-            run_id, wait = await waiting(deployment, process, ship)
+            run_id, wait = await waiting(process, ship)
             await process.waits.revoke(run_id, wait)
 
             _, link = await process.waits.rotate(run_id, wait)
@@ -276,7 +251,7 @@ class TestExtend:
         ):
             view = await one.start(ship, wait=False)
             await carrier.was_handed(1)
-            wait = await _paused(one, view.id)
+            wait = await paused(one, view.id)
 
             await two.waits.extend(view.id, wait, deployment.world.now() + timedelta(seconds=20))
             deployment.world.advance(timedelta(seconds=21))
@@ -315,7 +290,7 @@ class TestExtend:
     async def test_a_moment_that_has_passed_is_refused(self, deployment: Deployment) -> None:
         ship = one_step(pausing(Carrier()))
         async with deployment.process(ship) as process:
-            run_id, wait = await waiting(deployment, process, ship)
+            run_id, wait = await waiting(process, ship)
 
             with pytest.raises(BadInputError) as caught:
                 await process.waits.extend(run_id, wait, deployment.world.now())
@@ -335,26 +310,6 @@ class TestExtend:
                 await process.waits.extend(view.id, await called(process, view.id), until)
 
 
-async def _paused(process: EngineProcess, run_id: UUID) -> str:
-    """The wait that the run has paused on, once it has."""
-    while True:
-        for recorded in await process.history(run_id):
-            if recorded.topic == "call-paused":
-                return str(recorded.event.wait)  # type: ignore[attr-defined]
-        await asyncio.sleep(0.005)
-
-
-async def change(process: EngineProcess, what: str, run_id: UUID, wait: str, until: datetime) -> None:
-    """Extend, rotate or revoke."""
-    if what == "extend":
-        await process.waits.extend(run_id, wait, until)
-    else:
-        await getattr(process.waits, what)(run_id, wait)
-
-
-CHANGES = ["extend", "rotate", "revoke"]
-
-
 @pytest.mark.parametrize("what", CHANGES)
 class TestRefusals:
     async def test_a_closed_wait_says_how_it_ended(self, deployment: Deployment, what: str) -> None:
@@ -364,7 +319,7 @@ class TestRefusals:
         ship = one_step(pausing(carrier))
         async with deployment.process(ship) as process, deployment.process(direct, loops=False) as other:
             until = deployment.world.now() + HOUR
-            runs = [await waiting(deployment, process, ship) for _ in range(3)]
+            runs = [await waiting(process, ship) for _ in range(3)]
             view = await other.start(direct)
             unused = (view.id, await called(other, view.id))
             await process.answer(carrier.urls[0], b"1")
@@ -384,7 +339,7 @@ class TestRefusals:
     ) -> None:
         ship = one_step(pausing(Carrier()))
         async with deployment.process(ship, loops=False) as process:
-            run_id, wait = await waiting(deployment, process, ship)
+            run_id, wait = await waiting(process, ship)
             deployment.world.advance(timedelta(seconds=61))
 
             with pytest.raises(WaitTokenClosedError) as caught:
@@ -410,7 +365,7 @@ class TestRefusals:
     async def test_what_is_not_there_is_not_found(self, deployment: Deployment, what: str) -> None:
         ship = one_step(pausing(Carrier()))
         async with deployment.process(ship) as process:
-            run_id, wait = await waiting(deployment, process, ship)
+            run_id, wait = await waiting(process, ship)
             until = deployment.world.now() + HOUR
 
             with pytest.raises(RunNotFoundError):
@@ -422,7 +377,7 @@ class TestRefusals:
     async def test_other_kinds_of_waits_have_no_links(self, deployment: Deployment, what: str) -> None:
         ship = one_step(pausing(Carrier()))
         async with deployment.process(ship) as process:
-            run_id, _ = await waiting(deployment, process, ship)
+            run_id, _ = await waiting(process, ship)
 
             for odd in ("timer:3", "retry:pickup", "code-mismatch", "crash-loop", "approval:1", "signal:x"):
                 with pytest.raises(WaitChangeNotSupportedError):
@@ -438,93 +393,6 @@ def _direct(carrier: Carrier) -> object:
         return Loose("at once")
 
     return handler
-
-
-@pytest.mark.parametrize("what", CHANGES)
-class TestRaces:
-    """One conditional append decides; the loser reads again and is told what is true then."""
-
-    async def test_an_answer_that_comes_first_refuses_the_change(
-        self, deployment: Deployment, what: str
-    ) -> None:
-        carrier, places = Carrier(), Places()
-        ship = one_step(pausing(carrier))
-        async with deployment.process(ship, barrier=places) as one, deployment.process(ship) as two:
-            run_id, wait = await waiting(deployment, one, ship)
-            stop = places.stop("append", "wait-token-extended" if what == "extend" else "link-")
-            until = deployment.world.now() + HOUR
-            changing = asyncio.create_task(change(one, what, run_id, wait, until))
-            async with stop:
-                assert await refusal(two, carrier.urls[0], b"1") is None
-
-            with pytest.raises(WaitTokenClosedError) as caught:
-                await changing
-
-            assert "completed" == caught.value.state
-            assert "completed" == (await two.settled(run_id)).status
-            topics = await two.topics(run_id)
-            assert not {"wait-token-extended", "link-rotated", "link-revoked"} & set(topics)
-            assert await refusal(two, carrier.urls[0], b"1") is None
-
-    async def test_a_change_that_comes_first_decides_what_the_answer_is_told(
-        self, deployment: Deployment, what: str
-    ) -> None:
-        """A link that was killed meanwhile is unknown; under a later deadline the answer is taken."""
-        carrier, places = Carrier(), Places()
-        ship = one_step(pausing(carrier))
-        async with deployment.process(ship, barrier=places) as one, deployment.process(ship) as two:
-            run_id, wait = await waiting(deployment, one, ship)
-            stop = places.stop("append", "wait-token-completed")
-            answering = asyncio.create_task(one.answer(carrier.urls[0], b"1"))
-            async with stop:
-                await change(two, what, run_id, wait, deployment.world.now() + HOUR)
-
-            if what == "extend":
-                await answering
-                assert "completed" == (await one.settled(run_id)).status
-            else:
-                with pytest.raises(WaitTokenNotFoundError):
-                    await answering
-                assert "suspended" == (await one.runs.get(run_id)).status
-            await assert_rows_follow(deployment.store, one.desk)
-
-    async def test_a_timeout_that_comes_first_refuses_the_change(
-        self, deployment: Deployment, what: str
-    ) -> None:
-        places = Places()
-        ship = one_step(pausing(Carrier()))
-        async with deployment.process(ship, barrier=places, loops=False) as one:
-            run_id, wait = await waiting(deployment, one, ship)
-            stop = places.stop("append", "wait-token-extended" if what == "extend" else "link-")
-            until = deployment.world.now() + HOUR
-            changing = asyncio.create_task(change(one, what, run_id, wait, until))
-            async with stop, deployment.process(ship) as two:
-                deployment.world.advance(timedelta(seconds=61))
-                await two.settled(run_id)
-
-            with pytest.raises(WaitTokenClosedError) as caught:
-                await changing
-            assert "timed-out" == caught.value.state
-
-    async def test_a_change_that_comes_first_makes_the_timeout_think_again(
-        self, deployment: Deployment, what: str
-    ) -> None:
-        """The sweeper's clock was ahead: what it decided isn't appended over the change."""
-        places = Places()
-        ship = one_step(pausing(Carrier()))
-        async with deployment.process(ship, loops=False) as operator:
-            run_id, wait = await waiting(deployment, operator, ship)
-            stop = places.stop("append", "wait-token-timed-out")
-            deployment.world.advance(timedelta(seconds=61))
-            async with deployment.process(ship, barrier=places):
-                async with stop:
-                    deployment.world.advance(timedelta(seconds=-61))
-                    await change(operator, what, run_id, wait, deployment.world.now() + HOUR)
-                view = await operator.settled(run_id, "suspended")
-                await asyncio.sleep(0.1)
-
-            assert wait == token_of(view).token_id
-            assert "wait-token-timed-out" not in await operator.topics(run_id)
 
 
 class TestShow:
