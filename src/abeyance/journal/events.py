@@ -354,6 +354,25 @@ class KeyAdded(Event):
     use: Literal["events", "log"]
 
 
+class KeyRetired(Event):
+    """The root key ends a key: it signs nothing after this. What it signed before stays good."""
+
+    topic = "key-retired"
+    kid: Text
+
+
+class KeyRevoked(Event):
+    """The root key ends a key that somebody else may have had since `since`."""
+
+    topic = "key-revoked"
+    kid: Text
+    since: Moment
+
+
+BY_ROOT = (LogOpened, KeyAdded, KeyRetired, KeyRevoked)
+"""The events that only the root key signs."""
+
+
 class Exported(Event):
     """Somebody exported records of the log up to `size`: all, those of a run, or those of a time (`since`
     inclusive, `until` exclusive).
@@ -404,8 +423,8 @@ _ALL: tuple[type[Event], ...] = (
     WaitTokenExtended, LinkRotated, LinkRevoked,
     StepCompleted, StepFailed, ValueRecorded, TimerSet, TimerFired, CodeMismatch, CodeMatched,
     CrashLoop, CrashLoopRetried,
-    Completed, Failed, Cancelled, LogOpened, KeyAdded, Exported, DefinitionRecorded, *TENANT_EVENTS,
-    ApiKeyCreated, ApiKeyRevoked,
+    Completed, Failed, Cancelled, LogOpened, KeyAdded, KeyRetired, KeyRevoked, Exported, DefinitionRecorded,
+    *TENANT_EVENTS, ApiKeyCreated, ApiKeyRevoked,
 )  # fmt: skip
 EVENT_TYPES: dict[str, type[Event]] = {kind.topic: kind for kind in _ALL}
 

@@ -284,7 +284,8 @@ class JournalStore(Protocol):
 
     async def append(self, appends: Sequence[Append]) -> list[bool]:
         """Write what wins; `True` for each append that did. A batch that `check_appends` refuses is a
-        `ValueError`. A key (of an event or a link) that is there already makes its append lose.
+        `ValueError`. A key (of an event or a link) that is there already makes its append lose. Raises
+        `SigningKeyRetiredError` if an event is signed by a key that has ended.
 
         After a connection lost during COMMIT the adapter looks the first event up by (stream, version):
         the same bytes there mean that it landed.

@@ -48,7 +48,8 @@ STATUS_AFTER: Mapping[str, str] = {
 KEEPS_STATUS_TOPICS = frozenset(kind.topic for kind in KEEPS_STATUS)
 # Events of the deployment's and the workspaces' streams, which the list passes over.
 _OTHERS: tuple[type[e.Event], ...] = (
-    e.LogOpened, e.KeyAdded, e.Exported, e.DefinitionRecorded, *TENANT_EVENTS, e.ApiKeyCreated, e.ApiKeyRevoked,
+    e.LogOpened, e.KeyAdded, e.KeyRetired, e.KeyRevoked, e.Exported, e.DefinitionRecorded, *TENANT_EVENTS,
+    e.ApiKeyCreated, e.ApiKeyRevoked,
 )  # fmt: skip
 OTHER_TOPICS = frozenset(kind.topic for kind in _OTHERS)
 

@@ -249,6 +249,7 @@ class TestFeed:
                 pass  # it has a meaning; here it came at the wrong time, or without its fields
 
         of_other_streams = {"log-opened", "key-added", "exported", "definition-recorded"}
+        of_other_streams |= {"key-retired", "key-revoked"}
         of_other_streams |= {"api-key-created", "api-key-revoked"}
         of_other_streams |= {kind.topic for kind in TENANT_EVENTS}
         assert of_other_streams | {"future-event"} == set(refused)

@@ -8,11 +8,13 @@ from pydantic import ValidationError
 from abeyance.journal.events import EVENT_TYPES, CallFailed, TimerSet, format_moment, parse_moment
 
 TOPICS = """
-api-key-created api-key-revoked call-completed call-failed call-paused call-started cancelled code-matched code-mismatch completed
-crash-loop crash-loop-retried definition-recorded exported failed key-added link-revoked link-rotated log-opened project-created project-restored project-suspended race-decided rerun retry-scheduled started step-completed
-step-failed suspended timer-fired timer-set value-recorded wait-token-answered wait-token-completed
-wait-token-discarded wait-token-extended wait-token-timed-out
-workspace-closed workspace-closing workspace-created workspace-restored workspace-suspended
+api-key-created api-key-revoked call-completed call-failed call-paused call-started cancelled
+code-matched code-mismatch completed crash-loop crash-loop-retried definition-recorded exported failed
+key-added key-retired key-revoked link-revoked link-rotated log-opened project-created project-restored
+project-suspended race-decided rerun retry-scheduled started step-completed step-failed suspended
+timer-fired timer-set value-recorded wait-token-answered wait-token-completed wait-token-discarded
+wait-token-extended wait-token-timed-out workspace-closed workspace-closing workspace-created
+workspace-restored workspace-suspended
 """
 
 

@@ -6,7 +6,13 @@ lost says nothing about the statement: it may have been committed (`ConnectionLo
 
 import psycopg
 
-from abeyance.errors import AbeyanceError, ConfigurationError, PerhapsStoredError, StoreUnavailableError
+from abeyance.errors import (
+    AbeyanceError,
+    ConfigurationError,
+    PerhapsStoredError,
+    SigningKeyRetiredError,
+    StoreUnavailableError,
+)
 
 _UNAVAILABLE_CLASSES = {
     "08",  # connection
@@ -19,6 +25,7 @@ _UNAVAILABLE_CLASSES = {
     "57",  # cancelled by a time limit, shut down, starting up
     "58",  # input or output failed
 }
+_SIGNING_KEY_ENDED = "AB001"  # raised by `signing_keys_check`
 _NOT_MIGRATED = {"42P01", "42883", "42704", "3F000", "42703"}
 
 
@@ -36,9 +43,11 @@ class OtherReleaseError(StoreUnavailableError, ConfigurationError):
 
 def translate(error: psycopg.Error, *, lost: bool) -> AbeyanceError | None:
     """The error that callers see, `None` if this isn't the database's state but a bug."""
-    state = error.sqlstate
+    state = error.diag.sqlstate or error.sqlstate
     if lost:
         return ConnectionLostError("the connection to the database was lost")
+    if state == _SIGNING_KEY_ENDED:
+        return SigningKeyRetiredError()
     if state in _NOT_MIGRATED:
         return OtherReleaseError(
             "the database has not this release's tables: run `abeyance db migrate`, or stop this process if "

@@ -21,6 +21,24 @@ CREATE FUNCTION tenant_state(asked_workspace text, asked_project text) RETURNS t
     )
 $$;
 
+-- Refuse events by a signing key that has ended: SQLSTATE AB001. Each key's lock is held, shared, until the transaction
+-- ends. Whoever ends a key takes its lock alone: that waits for appends that run, and those that come later lose here.
+CREATE FUNCTION signing_keys_check(states bytea[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    signed bytea;
+    checked bytea;
+BEGIN
+    FOREACH signed IN ARRAY states LOOP
+        IF checked IS DISTINCT FROM substring(signed FOR 8) THEN
+            checked := substring(signed FOR 8);
+            PERFORM pg_advisory_xact_lock_shared(7309, hashtext(encode(checked, 'hex')));
+            IF EXISTS (SELECT FROM signing_keys WHERE kid = checked) THEN
+                RAISE EXCEPTION 'the signing key has ended' USING ERRCODE = 'AB001';
+            END IF;
+        END IF;
+    END LOOP;
+END $$;
+
 -- Write what wins, and return the numbers of the winners (from 1, in their order in `run_ids`).
 --
 -- The locks come before anything is written: a transaction gets its id at its first write, and one that got it
@@ -50,6 +68,7 @@ DECLARE
     key integer;
     asked integer;
 BEGIN
+    PERFORM signing_keys_check(states);
     IF cardinality(run_ids) = 1 THEN
         PERFORM pg_advisory_xact_lock(7305, uuid_hash(run_ids[1]));
     ELSE
@@ -154,6 +173,7 @@ CREATE FUNCTION journal_append_stream(
     stream uuid, expected_version bigint, versions bigint[], topics text[], states bytea[]
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
+    PERFORM signing_keys_check(states);
     PERFORM journal_lock(stream);
     IF expected_version <> coalesce(
         (SELECT max(originator_version) FROM journal_events WHERE originator_id = stream), 0
@@ -730,4 +750,20 @@ BEGIN
         DELETE FROM sweeps WHERE workspace = asked_workspace AND project = asked_project;
     END IF;
     RETURN journal_append_stream(stream, expected_version, versions, topics, states);
+END $$;
+
+-- End a signing key and append the event that says so to the deployment's stream, if that ends at `expected_version`.
+-- The lock comes first: the event's transaction gets its id after those of all appends by the key.
+CREATE FUNCTION signing_key_end(
+    stream uuid, expected_version bigint, versions bigint[], topics text[], states bytea[],
+    ended bytea, new_state text
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(7309, hashtext(encode(ended, 'hex')));
+    IF NOT journal_append_stream(stream, expected_version, versions, topics, states) THEN
+        RETURN false;
+    END IF;
+    INSERT INTO signing_keys VALUES (ended, new_state)
+    ON CONFLICT (kid) DO UPDATE SET state = excluded.state;
+    RETURN true;
 END $$;

@@ -256,3 +256,11 @@ CREATE TABLE sweeps (
     passed bigint,
     PRIMARY KEY (workspace, project)
 );
+
+-- Signing keys that have ended, by the first 8 bytes of the events they signed. A missing row counts as active. A row
+-- comes with the event of the deployment's stream that says so.
+CREATE TABLE signing_keys (
+    kid bytea NOT NULL,
+    state text NOT NULL,
+    PRIMARY KEY (kid)
+);

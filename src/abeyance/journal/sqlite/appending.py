@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
+from abeyance.errors import SigningKeyRetiredError
 from abeyance.journal.sqlite.reading import TENANT_STATE
 from abeyance.journal.store import Append, Control, EventRow, ReplyRow, WaitRow
 
@@ -54,6 +55,7 @@ ON CONFLICT (run_id, opened) DO UPDATE
 SET call_key = excluded.call_key, ordinal = excluded.ordinal, state = excluded.state,
     paused = excluded.paused, answer = excluded.answer, due = excluded.due, closed = excluded.closed
 """
+_IS_ENDED = "SELECT 1 FROM signing_keys WHERE kid = ?"
 _NEWEST_VERSION = (
     "SELECT originator_version FROM journal_events WHERE originator_id = ? "
     "ORDER BY originator_version DESC LIMIT 1"
@@ -61,7 +63,11 @@ _NEWEST_VERSION = (
 
 
 def write_append(cursor: sqlite3.Cursor, append: Append) -> list[int] | None:
-    """Write the append if it wins: the rowids of its events. `None` if it lost; then it left nothing."""
+    """Write the append if it wins: the rowids of its events. `None` if it lost; then it left nothing.
+
+    Raises `SigningKeyRetiredError`.
+    """
+    check_signers(cursor, append.events)
     cursor.execute("SAVEPOINT append")
     rowids = _attempt(cursor, append)
     if rowids is None:
@@ -78,12 +84,23 @@ def write_appends(cursor: sqlite3.Cursor, appends: Sequence[Append]) -> list[boo
 def write_stream(
     cursor: sqlite3.Cursor, stream: UUID, expected_version: int, events: Sequence[EventRow]
 ) -> bool:
-    """Append to a stream that has no control row: its newest version is what is compared."""
+    """Append to a stream that has no control row: its newest version is what is compared.
+
+    Raises `SigningKeyRetiredError`.
+    """
+    check_signers(cursor, events)
     newest = cursor.execute(_NEWEST_VERSION, (stream.hex,)).fetchone()
     if expected_version != (newest[0] if newest else 0):
         return False
     insert_events(cursor, events)
     return True
+
+
+def check_signers(cursor: sqlite3.Cursor, events: Iterable[EventRow]) -> None:
+    """Return if the keys that signed these events may still sign; else raise `SigningKeyRetiredError`."""
+    for kid in {event.state[:8] for event in events}:
+        if cursor.execute(_IS_ENDED, (kid,)).fetchone() is not None:
+            raise SigningKeyRetiredError
 
 
 def insert_events(cursor: sqlite3.Cursor, events: Iterable[EventRow]) -> list[int]:
