@@ -67,6 +67,8 @@ def deployment(
             made.shell("""abeyance runs start --flow=shop.ship-order --input='{"orderId":"ord_1"}'""").stdout
         )
         link = json.loads((tmp_path / "carrier.jsonl").read_text())["callbackUrl"]
+        made.shell("abeyance workspaces create shop")
+        made.shell("abeyance projects create web --workspace shop")
         (wait,) = run["waitingFor"]["tokens"]
         yield Deployment(url, made.folder, run["id"], wait["tokenId"], link.split("/")[-2], made)
 
@@ -93,11 +95,13 @@ class TestDocumentedApi:
     def test_no_request_gets_a_5xx_or_an_undocumented_answer(
         self, deployment: Deployment, seed: int, store_kind: str
     ) -> None:
-        """On SQLite with any ids, on PostgreSQL at a run, a wait and a link that are there."""
+        """On SQLite with any ids, on PostgreSQL at a run, a wait, a link and a project that are there."""
         there = {
             "path.id": deployment.run_id,
             "path.wait": deployment.wait,
             "path.token": deployment.token,
+            "path.workspace": "shop",
+            "path.project": "web",
         }
 
         requests(deployment, seed=seed, parameters=there if store_kind == "postgres" else {})
