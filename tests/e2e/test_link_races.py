@@ -85,6 +85,22 @@ class TestAtOnce:
             assert (cancelled == 200) == (ended["status"] == "cancelled") == (topics[-1] == "cancelled")
 
 
+class TestProcesses:
+    @pytest.mark.case("E08")
+    def test_each_draws_links_of_its_own(self, servers: Fleet) -> None:
+        """Nothing random, and no connection, came over a fork."""
+        names = [uuid4().hex for _ in range(24)]
+        with ThreadPoolExecutor(24) as threads:
+            list(threads.map(lambda name: servers.start("fleet.loose", name), names))
+
+        noted = [servers.noted(name)[0] for name in names]
+
+        assert 24 == len({line["link"] for line in noted})
+        assert 24 == len({line["key"] for line in noted})
+        if servers.store_kind == "postgres":
+            assert 2 <= len({line["process"] for line in noted})
+
+
 class TestStoppedProcess:
     @pytest.mark.case("A18")
     def test_a_process_that_slept_through_its_lease_changes_nothing_when_it_wakes_up(
