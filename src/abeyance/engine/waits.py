@@ -208,6 +208,8 @@ class Waits:
                     continue
             except ConflictError:
                 continue
+            except HistoryDamagedError as error:
+                raise _damaged() from error
             except RefusedError:
                 if actor is None:
                     raise
