@@ -37,8 +37,8 @@ The same as OpenAPI 3.1: `GET /v1/openapi.json`.
 - **Unknown fields and parameters** are refused. A field that may be left out may also be `null`.
 - **Methods**: `HEAD` is there where `GET` is; any other method is `405` with `Allow`.
 
-`GET` and `POST /w/{token}` are no part of this API: they are the page of a link, HTML for a person, which takes
-an answer by the checks of the link, in their order, with the same statuses. It is described in
+`GET` and `POST /w/{token}` are no part of this API: they are the page of a link, HTML for a person, which
+takes an answer by the checks of the link, in their order, with the same statuses. It is described in
 [answer a link](../how-to/answer-a-link.md#the-page-for-a-person).
 
 ## What every answer keeps to

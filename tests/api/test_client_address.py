@@ -131,7 +131,8 @@ class TestForwarded:
         "value",
         ["", "for=", "for=unknown", "for=_hidden", "proto=https", f"for={CLIENT};for={SPOOFED}",
          f"for = {CLIENT}", f"for={CLIENT};", f'for="{CLIENT}', f'for={CLIENT};host="a,for={SPOOFED};x="',
-         f'for={SPOOFED};x=", for={CLIENT};host="', f'for=\\"{CLIENT}\\"', "for=2001:db8::9", "=;=", "\x00", CLIENT],
+         f'for={SPOOFED};x=", for={CLIENT};host="', f'for=\\"{CLIENT}\\"', "for=2001:db8::9", "=;=", "\x00",
+         CLIENT],
     )  # fmt: skip
     def test_where_a_proxy_says_nothing_that_can_be_read_it_counts_itself(self, value: str) -> None:
         assert key(PROXY) == counted(PROXY, ("forwarded", value))

@@ -1,7 +1,7 @@
 """A deployment whose links are used from outside: real servers, and a pack that quotes what it shouldn't.
 
-`python -m tests.support.site serve …` is `abeyance serve …` in which a link whose token begins with `crash` breaks
-the API, with everything that a careless error may quote.
+`python -m tests.support.site serve …` is `abeyance serve …` in which a link whose token begins with `crash`
+breaks the API, with everything that a careless error may quote.
 """
 
 import json

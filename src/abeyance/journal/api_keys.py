@@ -1,8 +1,8 @@
 """API keys: the port to their rows.
 
 A row holds the SHA-256 of a key's text, never the text: a key has 32 random bytes, which nobody finds by
-trying. Every change of a row goes in with the event that says so, in one transaction, and only while the workspace's
-stream is as it was when the event was signed: of two changes at once, one is decided again.
+trying. Every change of a row goes in with the event that says so, in one transaction, and only while the
+workspace's stream is as it was when the event was signed: of two changes at once, one is decided again.
 """
 
 from collections.abc import Sequence
