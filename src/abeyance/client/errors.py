@@ -11,6 +11,7 @@
     - Unauthenticated, PermissionDenied
     - WaitTokenClosed              with `.state`
     - WaitTokenNotReached, WaitChangeNotSupported
+    - TenantNotActive, TenantNotChanged
     - RunAlreadyTerminal           with `.run_status`
     - RunNotParked
     - ResumeNotSupported
@@ -165,6 +166,12 @@ class TenantNotActive(ApiError):
     """The workspace is suspended or closing, or the project is suspended: nothing goes on there."""
 
 
+class TenantNotChanged(ApiError):
+    """The workspace or project is there, in a state that the change doesn't lead on from now. If its runs are
+    still being cancelled, `retry_after_s` says when to ask again.
+    """
+
+
 class IdempotencyKeyMismatch(ApiError):
     """The `idempotency_key` was used for another request in the last 24 hours."""
 
@@ -208,6 +215,8 @@ _BY_CODE: dict[str, type[ApiError]] = {
     "tenant-suspended": TenantNotActive,
     "tenant-closing": TenantNotActive,
     "project-suspended": TenantNotActive,
+    "tenant-state-conflict": TenantNotChanged,
+    "tenant-draining": TenantNotChanged,
     "run-resume-not-supported": ResumeNotSupported,
     "idempotency-key-body-mismatch": IdempotencyKeyMismatch,
     "idempotency-key-in-flight": IdempotencyKeyInFlight,
