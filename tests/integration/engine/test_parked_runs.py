@@ -116,20 +116,16 @@ class TestGreedyWorkspace:
 
         ship = flow("t.flow", input=Loose, steps=[step("slow", slow)])
         limits = Limits(poll_s=0.02, grace_s=0, drain_s=1, max_runs=10)
-        elsewhere = Limits(execute=False)
-        async with (
-            deployment.process(ship, limits=elsewhere) as busy,
-            deployment.process(ship, limits=elsewhere) as quiet,
-        ):
-            quiet.runs._workspace = "quiet"
+        async with deployment.process(ship, limits=Limits(execute=False)) as starter:
             if others:
                 await put_workspace(deployment.store, "quiet", "active")
-            runs = [(await busy.start(ship, b'"busy"', wait=False)).id for _ in range(20)]
+            runs = [(await starter.start(ship, b'"busy"', wait=False)).id for _ in range(20)]
             async with deployment.process(ship, limits=limits) as process:
                 while len(entered) < 10:
                     await asyncio.sleep(0.005)
-                last = quiet if others else busy
-                runs.append((await last.start(ship, b'"last"', wait=False)).id)
+                workspace = "quiet" if others else "default"
+                last = await starter.start(ship, b'"last"', wait=False, workspace=workspace)
+                runs.append(last.id)
                 places.release()
                 while len(entered) < 11:
                     await asyncio.sleep(0.005)

@@ -368,12 +368,18 @@ class Author:
         else:
             yield "matched", self._match
         if not self.now.crash_looping:
-            yield "crash-loop", lambda: self._add(e.CrashLoop(code=DIGEST, lost=5))
+            yield "crash-loop", self._crash_loop
         else:
-            yield "retried", lambda: self._add(e.CrashLoopRetried(actor="operator"))
+            yield "retried", self._retry
         yield "completed", lambda: self._end("run-ended", self._completed)
         yield "failed", lambda: self._end("run-ended", self._failed)
         yield "cancelled", lambda: self._end("run-cancelled", lambda: (e.Cancelled(actor="operator"), None))
+
+    def _crash_loop(self) -> None:
+        self._add(e.CrashLoop(code=DIGEST, lost=5))
+
+    def _retry(self) -> None:
+        self._add(e.CrashLoopRetried(actor="operator"))
 
     def _match(self) -> None:
         self._add(e.CodeMatched(code=DIGEST))
