@@ -104,8 +104,8 @@ class TestGreedyWorkspace:
     async def test_gets_the_last_places_only_where_nobody_else_needs_them(
         self, deployment: Deployment, others: bool
     ) -> None:
-        """All ten places are one workspace's. The place that gets free is for the other's run, which came
-        last; without another one it is for the next of the same."""
+        """All ten places are one workspace's. The one that gets free is for the other's run, although it is
+        neither the newest nor the oldest; without another workspace it is for one of those."""
         entered, places = list[str](), asyncio.Semaphore(0)
 
         @tool(id="t.slow")
@@ -119,18 +119,26 @@ class TestGreedyWorkspace:
         async with deployment.process(ship, limits=Limits(execute=False)) as starter:
             if others:
                 await put_workspace(deployment.store, "quiet", "active")
-            runs = [(await starter.start(ship, b'"busy"', wait=False)).id for _ in range(20)]
+
+            async def start(count: int, name: str = "busy", workspace: str = "default") -> list[UUID]:
+                given = f'"{name}"'.encode()
+                runs = [
+                    await starter.start(ship, given, wait=False, workspace=workspace) for _ in range(count)
+                ]
+                return [view.id for view in runs]
+
+            runs = await start(10)
             async with deployment.process(ship, limits=limits) as process:
+                process.executor.hint = lambda run_id: None  # type: ignore[method-assign]
                 while len(entered) < 10:
                     await asyncio.sleep(0.005)
-                workspace = "quiet" if others else "default"
-                last = await starter.start(ship, b'"last"', wait=False, workspace=workspace)
-                runs.append(last.id)
+                runs += await start(5)
+                runs += await start(1, "between", "quiet" if others else "default")
+                runs += await start(5)
                 places.release()
                 while len(entered) < 11:
                     await asyncio.sleep(0.005)
-                if others:
-                    assert "last" == entered[10]
+                assert others == (entered[10] == "between")
                 for _ in runs:
                     places.release()
                 for run_id in runs:
