@@ -4,7 +4,7 @@ from uuid import UUID
 
 from abeyance.engine.executor import Executor
 from abeyance.engine.parking import check_history, left_alone
-from abeyance.errors import ContentErasedError, HistoryDamagedError, RunNotFoundError
+from abeyance.errors import ContentErasedError, HistoryDamagedError, RunNotFoundError, VerificationError
 from abeyance.journal.store import RunRecord
 from abeyance.projections.damaged_view import damaged_view
 from abeyance.projections.run_view import run_view
@@ -32,7 +32,7 @@ async def stored_view(executor: Executor, run_id: UUID) -> RunView:
             stored = await executor.store.read_run(run_id)
             if stored is not None:
                 check_history(desk, stored)
-    except HistoryDamagedError:
+    except (HistoryDamagedError, VerificationError):
         return damaged_view(record, desk.codec)
     return view
 

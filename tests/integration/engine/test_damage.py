@@ -50,6 +50,23 @@ async def damage(deployment: Deployment, run_id: UUID, version: int, *, place: i
     assert [(1,)] == changed
 
 
+async def damage_output(deployment: Deployment, run_id: UUID) -> None:
+    """Put another content in place of the newest event's."""
+    if isinstance(deployment.store, SQLiteJournalStore):
+        text = (
+            "UPDATE contents SET blob = zeroblob(100) WHERE event ="
+            " (SELECT max(rowid) FROM journal_events WHERE originator_id = ?)"
+        )
+        await deployment.store.write(lambda cursor: cursor.execute(text, (run_id.hex,)).rowcount)
+        return
+    assert isinstance(deployment.store, PostgresJournalStore)
+    text = (
+        "WITH done AS (UPDATE journal_events SET content = decode(repeat('00', 100), 'hex')"
+        " WHERE originator_id = $1 AND topic = 'completed' RETURNING 1) SELECT count(*) FROM done"
+    )
+    assert [(1,)] == await deployment.store.fetch(statement(text, "uuid"), run_id)
+
+
 async def control(process: EngineProcess, run_id: UUID) -> Control:
     stored = await process.store.read_run(run_id)
     assert stored is not None
@@ -146,6 +163,22 @@ class TestDamagedRun:
             await process.answer(second.urls[0], b"2")
 
             shown = await process.settled(view.id, "suspended")
+            assert shown.waiting_for is not None
+            assert ["history-damaged"] == [each.what for each in shown.waiting_for.other]
+
+    async def test_an_output_that_was_changed_is_shown_as_damage(self, deployment: Deployment) -> None:
+        """Not as an output, nor as an error."""
+        carrier = Carrier()
+        ship = one_step(pausing(carrier))
+        async with deployment.process(ship) as process:
+            view = await process.start(ship)
+            await process.answer(carrier.urls[0], b'"sound"')
+            await process.settled(view.id)
+            await damage_output(deployment, view.id)
+
+            shown = await process.runs.get(view.id)
+
+            assert None is shown.output
             assert shown.waiting_for is not None
             assert ["history-damaged"] == [each.what for each in shown.waiting_for.other]
 
