@@ -12,6 +12,7 @@ from abeyance.audit.findings import Finding
 from abeyance.audit.history import HistoryVerifier
 from abeyance.audit.keys import CertifiedKeys, certified_keys
 from abeyance.audit.live import LogVerifier
+from abeyance.audit.positions import KeyPlaces, find_places
 from abeyance.journal.envelope import EventCodec
 from abeyance.journal.events import DEPLOYMENT_STREAM
 from abeyance.journal.store import Control, EventRow, JournalSnapshot
@@ -60,7 +61,7 @@ async def verify_store(
     many events were verified so far.
     """
     keys = certified_keys(await _all_events(snapshot, DEPLOYMENT_STREAM), root_public_key)
-    running = _Verification(snapshot, keys)
+    running = _Verification(snapshot, keys, await find_places(snapshot, keys))
     after: UUID | None = None
     while page := await snapshot.streams(after, _STREAMS):
         controls = {control.run_id: control for control in await snapshot.controls(page)}
@@ -80,8 +81,9 @@ async def _all_events(snapshot: JournalSnapshot, stream: UUID) -> list[EventRow]
 
 
 class _Verification:
-    def __init__(self, snapshot: JournalSnapshot, keys: CertifiedKeys) -> None:
+    def __init__(self, snapshot: JournalSnapshot, keys: CertifiedKeys, places: KeyPlaces) -> None:
         self._snapshot = snapshot
+        self._places = places
         self._keys = keys
         self._codec = EventCodec(keys.origin)
         self._findings = list(keys.findings)
@@ -104,8 +106,11 @@ class _Verification:
             self._findings += history.finish(control)
 
     async def _verify_order(self, stream: UUID, rows: list[EventRow], last_index: int) -> int:
-        """A stream's events are sealed in their order, and none before the one that it follows."""
+        """A stream's events are sealed in their order, none before the one that it follows, and each where
+        its key counts.
+        """
         indexes = await self._snapshot.sealed_indexes(stream, [row.version for row in rows])
+        self._findings += self._places.check(rows, indexes)
         self._indexed += len(indexes)
         for row in rows:
             index = indexes.get(row.version, _UNSEALED)

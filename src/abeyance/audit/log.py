@@ -7,7 +7,7 @@ compare-and-swap on the size, so that of two keepers one wins and a kill loses n
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -62,12 +62,20 @@ class Head:
 
 
 class Log:
-    """The log of one deployment. `signer` is its log key; `keys` keeps the newest checkpoint apart from the
-    journal, so that a journal that was restored alone from an old copy is found out.
+    """The log of one deployment. `signer` is its log key; `log_keys` are raw public keys that may have signed
+    its newest checkpoint, before a rotation. `keys` keeps the newest checkpoint apart from the journal, so
+    that a journal that was restored alone from an old copy is found out.
     """
 
     def __init__(
-        self, journal: JournalStore, store: LogStore, keys: KeyStore, codec: EventCodec, signer: Signer
+        self,
+        journal: JournalStore,
+        store: LogStore,
+        keys: KeyStore,
+        codec: EventCodec,
+        signer: Signer,
+        *,
+        log_keys: Iterable[bytes] = (),
     ) -> None:
         self._journal = journal
         self.store = store
@@ -75,11 +83,12 @@ class Log:
         self._codec = codec
         self._signer = signer
         self.key = NoteKey(codec.origin, signer.public_key)
+        self._known = (self.key, *(NoteKey(codec.origin, key) for key in log_keys))
 
     async def head(self) -> Head:
         """The newest checkpoint, verified. Raises `VerificationError`."""
         note = await self.store.head()
-        return self._open(note)
+        return self.open(note)
 
     async def step(self) -> bool:
         """Take in what was sealed and sign it, at most `BATCH` records; whether there may be more.
@@ -103,24 +112,36 @@ class Log:
 
     async def check_kept_head(self) -> None:
         """Raise `VerificationError` if the store is behind the checkpoint that was kept outside of it."""
-        kept = self._open(await self._keys.kept_checkpoint())
-        if kept.note is None:
-            return
+        await self.continued(self.open(await self._keys.kept_checkpoint()), "the key store")
+
+    async def continued(self, kept: Head, place: str) -> Head:
+        """The newest checkpoint, if the log still begins with `kept`, which is in `place`. Raises
+        `VerificationError` for a store that is behind it or has other records.
+        """
         head = await self.head()
-        if head.size >= kept.size:
-            edge = await self._load_edge(kept.size)
-            if frontier_of(kept.size, _subtrees(edge)).root == kept.checkpoint.root:
-                return
+        if kept.note is None or (
+            head.size >= kept.size and await self._root(kept.size) == kept.checkpoint.root
+        ):
+            return head
         raise VerificationError(
-            f"the store has {head.size} records of the log, or other ones, where a signed checkpoint over "
-            f"{kept.size} was kept: it was restored from an old copy",
+            f"the store has {head.size} records of the log, or other ones, where {place} has a signed "
+            f"checkpoint over {kept.size}: the store was restored from an old copy",
             "the log",
         )
 
-    def _open(self, note: str | None) -> Head:
+    async def check_root(self, head: Head) -> None:
+        """Raise `VerificationError` unless the tiles lead to the root hash of this checkpoint."""
+        if await self._root(head.size) != head.checkpoint.root:
+            raise VerificationError("the stored tiles don't lead to its root hash", f"size {head.size}")
+
+    async def _root(self, size: int) -> bytes:
+        return frontier_of(size, _subtrees(await self._load_edge(size))).root
+
+    def open(self, note: str | None) -> Head:
+        """Read a checkpoint of this log. Raises `VerificationError`."""
         if note is None:
             return Head(Checkpoint(self._codec.origin, 0, Frontier().root), None)
-        checkpoint = parse_checkpoint(open_note(note, self.key))
+        checkpoint = parse_checkpoint(open_note(note, *self._known))
         if checkpoint.origin != self._codec.origin:
             raise VerificationError("the newest checkpoint is of another log")
         return Head(checkpoint, note)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from abeyance.bootstrap.signing_keys import SigningKeys
     from abeyance.errors import AbeyanceError
     from abeyance.settings import Settings
     from abeyance.settings.model import Role
@@ -23,6 +24,7 @@ __all__ = [
     "run_dev",
     "run_server",
     "run_worker",
+    "manage_signing_keys",
     "verify_run",
     "verify_store",
 ]
@@ -56,6 +58,13 @@ def make_keys(folder: Path) -> dict[str, Any]:
     from abeyance.bootstrap.keys import make_keys as make
 
     return make(folder)
+
+
+def manage_signing_keys(settings: "Settings") -> "SigningKeys":
+    """The keys that sign events and checkpoints: to be listed, added, replaced and ended."""
+    from abeyance.bootstrap.signing_keys import SigningKeys
+
+    return SigningKeys(settings)
 
 
 def migrate_store(settings: "Settings") -> dict[str, Any]:

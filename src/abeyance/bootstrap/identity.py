@@ -11,16 +11,19 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from abeyance.bootstrap.keys import DeploymentKeys
-from abeyance.crypto.signing import FileSigner, decode_public_key, encode_public_key
+from abeyance.bootstrap.keys import DeploymentKeys, need_root
+from abeyance.crypto.signing import Signer, decode_public_key, encode_public_key, key_id
 from abeyance.errors import ConfigurationError
 from abeyance.journal.envelope import EventCodec, Recorded, read_origin
 from abeyance.journal.events import (
+    BY_ROOT,
     DEPLOYMENT_STREAM,
     DefinitionRecorded,
     DefinitionRef,
     Event,
     KeyAdded,
+    KeyRetired,
+    KeyRevoked,
     LogOpened,
     WorkspaceCreated,
 )
@@ -30,17 +33,20 @@ from abeyance.world import World
 
 NO_ORIGIN = "ABEYANCE_ORIGIN is not set: a new store needs its log's name, such as shop.example.com/runs"
 _PAGE = 500
+_BY_ROOT = frozenset(kind.topic for kind in BY_ROOT)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The origin and the certified public keys by their ids: those that sign events (the root's among them),
-    and those that sign the log's checkpoints.
+    and those that sign the log's checkpoints. Those that have `ended` are among them: what they signed stays.
     """
 
     origin: str
     public_keys: Mapping[bytes, bytes]
     log_keys: Mapping[bytes, bytes]
+    root: bytes
+    ended: frozenset[bytes] = frozenset()
 
 
 async def read_stream(store: JournalStore, stream: UUID) -> list[EventRow]:
@@ -67,25 +73,32 @@ async def open_identity(
     if keys.log.kid in identity.log_keys:
         return identity
     # A store of before checkpoints. Of several processes one certifies the key, the others read it.
-    codec = EventCodec(identity.origin)
-    added = _sealed(
-        codec, [_added(keys.log, "log")], DEPLOYMENT_STREAM, codec.open(rows[-1]), keys.root, world
-    )
+    codec, root = EventCodec(identity.origin), need_root(keys.root, "certifying the log key")
+    added = seal_next(codec, [key_added(keys.log.public_key, "log")], rows, root, world)
     await store.append_stream(DEPLOYMENT_STREAM, len(rows), added)
     return _checked(await read_stream(store, DEPLOYMENT_STREAM), keys, origin)
 
 
 def _opening(keys: DeploymentKeys, world: World, origin: str) -> list[EventRow]:
+    root = need_root(keys.root, "opening the log of a new store")
     events: list[Event] = [
-        LogOpened(origin=origin, root=encode_public_key(keys.root.public_key)),
-        _added(keys.event, "events"),
-        _added(keys.log, "log"),
+        LogOpened(origin=origin, root=encode_public_key(root.public_key)),
+        key_added(keys.event.public_key, "events"),
+        key_added(keys.log.public_key, "log"),
     ]
-    return _sealed(EventCodec(origin), events, DEPLOYMENT_STREAM, None, keys.root, world)
+    return _sealed(EventCodec(origin), events, DEPLOYMENT_STREAM, None, root, world)
 
 
-def _added(signer: FileSigner, use: Literal["events", "log"]) -> KeyAdded:
-    return KeyAdded(key=encode_public_key(signer.public_key), kid=signer.kid.hex(), use=use)
+def key_added(public_key: bytes, use: Literal["events", "log"]) -> KeyAdded:
+    """The certificate of a raw public key."""
+    return KeyAdded(key=encode_public_key(public_key), kid=key_id(public_key).hex(), use=use)
+
+
+def seal_next(
+    codec: EventCodec, events: list[Event], rows: list[EventRow], signer: Signer, world: World
+) -> list[EventRow]:
+    """Events as the next ones of the deployment's stream, of which these are the rows so far."""
+    return _sealed(codec, events, DEPLOYMENT_STREAM, codec.open(rows[-1]), signer, world)
 
 
 def _sealed(
@@ -93,7 +106,7 @@ def _sealed(
     events: list[Event],
     stream: UUID,
     last: Recorded | None,
-    signer: FileSigner,
+    signer: Signer,
     world: World,
 ) -> list[EventRow]:
     rows = []
@@ -120,13 +133,18 @@ def _checked(rows: list[EventRow], keys: DeploymentKeys, origin: str | None) -> 
 
 
 def check_keys(identity: Identity, keys: DeploymentKeys) -> None:
-    """Return if these are keys of this deployment; else raise `ConfigurationError`."""
-    if keys.root.kid not in identity.public_keys:
+    """Return if these are keys of this deployment that count now; else raise `ConfigurationError`."""
+    if keys.root is not None and keys.root.kid != identity.root:
         raise ConfigurationError("the root key is another one than this store's log was opened with")
     if keys.event.kid not in identity.public_keys:
         raise ConfigurationError(
-            "this store's log doesn't certify the event key; use the one it was opened with"
+            "this store's log doesn't certify the event key; use one that `abeyance keys signing list` shows"
         )
+    for name, kid in (("event", keys.event.kid), ("log", keys.log.kid)):
+        if kid in identity.ended:
+            raise ConfigurationError(
+                f"the {name} key {kid.hex()} was retired or revoked: use the deployment's new one"
+            )
 
 
 def read_identity(rows: list[EventRow]) -> Identity:
@@ -137,18 +155,20 @@ def read_identity(rows: list[EventRow]) -> Identity:
         raise ConfigurationError("the store's log doesn't begin with log-opened")
     root = {opened.kid: decode_public_key(opened.event.root)}
     keys: dict[str, dict[bytes, bytes]] = {"events": dict(root), "log": {}}
+    ended: set[bytes] = set()
     for row in rows:
-        by_root = row.topic in (LogOpened.topic, KeyAdded.topic)
-        event = codec.verify(row, root if by_root else keys["events"]).event
+        event = codec.verify(row, root if row.topic in _BY_ROOT else keys["events"]).event
         if isinstance(event, KeyAdded):
             keys[event.use][bytes.fromhex(event.kid)] = decode_public_key(event.key)
-    return Identity(codec.origin, keys["events"], keys["log"])
+        elif isinstance(event, KeyRetired | KeyRevoked):
+            ended.add(bytes.fromhex(event.kid))
+    return Identity(codec.origin, keys["events"], keys["log"], opened.kid, frozenset(ended))
 
 
 async def record_definitions(
     store: JournalStore,
     codec: EventCodec,
-    signer: FileSigner,
+    signer: Signer,
     world: World,
     documents: Mapping[bytes, bytes],
     definitions: list[DefinitionRef],

@@ -20,9 +20,9 @@ MASTER_KEY_BYTES = 32
 
 
 class DeploymentKeys(NamedTuple):
-    """The keys that a process has. `root` is needed only to open a log or to certify a key."""
+    """The keys that a process has. `root` is there only to open a log, or to certify or end a key."""
 
-    root: FileSigner
+    root: FileSigner | None
     event: FileSigner
     log: FileSigner
     master: bytes
@@ -66,13 +66,22 @@ def write_new(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
+def need_root(root: FileSigner | None, what: str) -> FileSigner:
+    """The root key. Raises `ConfigurationError` that says what it is needed for."""
+    if root is None:
+        raise ConfigurationError(
+            f"{what} needs the root key: put root.pem into the key folder for this, or set ABEYANCE_ROOT_KEY"
+        )
+    return root
+
+
 def load_keys(settings: Settings) -> DeploymentKeys:
     """The keys that the settings name. Raises `ConfigurationError` that says which one is missing."""
     root, event, log = settings.key("root"), settings.key("event"), settings.key("log")
     master = settings.key("master")
-    if root is None or event is None or log is None or master is None:
+    if event is None or log is None or master is None:
         raise ConfigurationError("set ABEYANCE_KEY_DIR to a folder that `abeyance keys make DIR` has filled")
     if len(master) != MASTER_KEY_BYTES:
         raise ConfigurationError(f"ABEYANCE_MASTER_KEY: a master key has {MASTER_KEY_BYTES} bytes")
-    root_signer, event_signer, log_signer = (FileSigner.from_pem(pem) for pem in (root, event, log))
-    return DeploymentKeys(root_signer, event_signer, log_signer, master)
+    root_signer = None if root is None else FileSigner.from_pem(root)
+    return DeploymentKeys(root_signer, FileSigner.from_pem(event), FileSigner.from_pem(log), master)

@@ -29,7 +29,14 @@ class OpenedLog:
 def open_log(stores: Stores, reading: Reading) -> OpenedLog:
     """The log on the journal's database."""
     journal, desk, signers = stores.journal, stores.desk, stores.signers
-    log = Log(journal, _log_store(stores), stores.keys, desk.codec, signers.log)
+    log = Log(
+        journal,
+        _log_store(stores),
+        stores.keys,
+        desk.codec,
+        signers.log,
+        log_keys=stores.identity.log_keys.values(),
+    )
     exporter = Exporter(log, journal, desk.codec, signers.event)
     recorder = DeploymentRecorder(journal, desk.codec, signers.event, stores.world)
     service = AuditService(log, exporter, recorder, journal, desk.codec, stores.world)

@@ -26,6 +26,7 @@ from abeyance.bootstrap.limits import open_link_limit
 from abeyance.bootstrap.logs import GunicornLog, configure_logging
 from abeyance.bootstrap.once import Once
 from abeyance.bootstrap.opening import Engine, open_engine
+from abeyance.bootstrap.signing_keys import watch_own_keys
 from abeyance.bootstrap.tables import log_rows
 from abeyance.console.app import create_app
 from abeyance.engine.host import Barrier
@@ -109,6 +110,8 @@ class Process:
         )
         self._app = create_worker_app(services) if self.role == "worker" else create_app(services)
         self._engine = engine
+        watching = asyncio.create_task(watch_own_keys(engine.stores, self._end))
+        self._stack.callback(watching.cancel)
         if self.worker is not None:
             self._take_signals()
         return engine
@@ -134,6 +137,11 @@ class Process:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             loop.add_signal_handler(number, self._drain_soon)
+
+    def _end(self) -> None:
+        """Stop working, as on a signal."""
+        if self.worker is not None:
+            self._drain_soon()
 
     def _drain_soon(self) -> None:
         if self._draining is None:

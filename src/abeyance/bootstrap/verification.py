@@ -11,9 +11,11 @@ from abeyance.audit.findings import Finding
 from abeyance.audit.history import verify_run as verify_history
 from abeyance.audit.journal import verify_store as verify_all
 from abeyance.audit.keys import certified_keys
+from abeyance.audit.positions import find_places
+from abeyance.bootstrap.keys import ROOT_PUBLIC
 from abeyance.bootstrap.progress import shown_count
 from abeyance.bootstrap.stores import open_moment
-from abeyance.crypto.signing import FileSigner
+from abeyance.crypto.signing import read_public_pem
 from abeyance.errors import BadInputError, RunNotFoundError
 from abeyance.journal.envelope import EventCodec
 from abeyance.journal.events import DEPLOYMENT_STREAM
@@ -45,12 +47,15 @@ async def _verify_run(settings: Settings, run_id: str) -> dict[str, Any]:
     async with open_moment(settings) as moment:
         keys = certified_keys(await _all_events(moment, DEPLOYMENT_STREAM), _pinned_root(settings))
         rows, controls = await _all_events(moment, stream), await moment.controls([stream])
+        places = await find_places(moment, keys)
+        indexes = await moment.sealed_indexes(stream, [row.version for row in rows])
     if not rows:
         raise RunNotFoundError
     control = controls[0] if controls else None
     findings = [
         *keys.findings,
         *verify_history(rows, keys.event_keys, codec=EventCodec(keys.origin), control=control),
+        *places.check(rows, indexes),
     ]
     return {
         "verdict": "tampered" if findings else "verified" if keys.anchored else "unanchored",
@@ -93,8 +98,10 @@ async def _all_events(moment: JournalSnapshot, stream: UUID) -> list[EventRow]:
 
 
 def _pinned_root(settings: Settings) -> bytes | None:
+    """The root's public key: from its own file or variable, or from `root.pub` beside the other keys."""
     pem = settings.key("root")
-    made_by_dev = settings.data_dir / "keys" / "root.pem"
-    if pem is None and made_by_dev.exists():
-        pem = made_by_dev.read_bytes()
-    return None if pem is None else FileSigner.from_pem(pem).public_key
+    if pem is not None:
+        return read_public_pem(pem)
+    folder = settings.key_dir or settings.data_dir / "keys"
+    files = [file for file in (folder / "root.pem", folder / ROOT_PUBLIC) if file.exists()]
+    return read_public_pem(files[0].read_bytes()) if files else None

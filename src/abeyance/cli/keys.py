@@ -6,8 +6,10 @@ from typing import Annotated
 import typer
 
 from abeyance.cli.options import AsTable, Key, Url, Workspace, connect, parse_duration
+from abeyance.cli.signing_keys import signing
 
 keys = typer.Typer(help="Make the keys of a deployment; give out and revoke API keys.", no_args_is_help=True)
+keys.add_typer(signing, name="signing")
 
 _GRANTS = ("read", "write", "execute", "decide", "audit", "erase", "admin")
 

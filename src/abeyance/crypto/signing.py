@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
     load_pem_private_key,
+    load_pem_public_key,
 )
 
 from abeyance.errors import ConfigurationError, VerificationError
@@ -86,6 +87,19 @@ def public_pem(public_key: bytes) -> bytes:
     """A raw Ed25519 public key as SubjectPublicKeyInfo PEM, as `openssl` reads it."""
     key = Ed25519PublicKey.from_public_bytes(public_key)
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def read_public_pem(pem: bytes) -> bytes:
+    """The raw public key of a PEM that holds it or its private key. Raises `ConfigurationError`."""
+    if b"PRIVATE KEY" in pem:
+        return FileSigner.from_pem(pem).public_key
+    try:
+        key = load_pem_public_key(pem)
+    except ValueError as error:
+        raise ConfigurationError("the public key is not a PEM (SubjectPublicKeyInfo)") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise ConfigurationError("the public key is not an Ed25519 key")
+    return key.public_bytes_raw()
 
 
 def pae(body: bytes) -> bytes:

@@ -93,15 +93,16 @@ class Settings(BaseSettings):
     )
     key_dir: Folder | None = Field(
         None,
-        description="The folder with `root.pem`, `event.pem`, `log.pem` (Ed25519, PKCS#8) and `master.key` "
-        "(32 bytes), as `abeyance keys make` writes them. `serve` and `worker` need it, or the four keys "
-        "below.",
+        description="The folder with `event.pem`, `log.pem` (Ed25519, PKCS#8) and `master.key` (32 bytes), "
+        "as `abeyance keys make` writes them, and `root.pem`, which only a new store and `abeyance keys "
+        "signing` need. `serve` and `worker` need it, or the keys below.",
         json_schema_extra={"unset": "under `dev`: `keys` in the data folder, made at the first start"},
     )
     root_key: Key | None = Field(
         None,
         description="The key that certifies the others: the path of a PEM file, or `base64:` and the "
-        "PEM in base64. Goes before the one in `ABEYANCE_KEY_DIR`.",
+        "PEM in base64. Goes before the one in `ABEYANCE_KEY_DIR`. Only a new store and `abeyance keys "
+        "signing` need it.",
         repr=False,
     )
     event_key: Key | None = Field(
@@ -278,7 +279,8 @@ class Settings(BaseSettings):
     def key(self, name: KeyName) -> bytes | None:
         """The key's file content or given bytes; `None` if neither it nor a key folder is set.
 
-        Raises `ConfigurationError` that names the variable if it can't be read.
+        `None` also stands for a folder without the root key, which is kept elsewhere. Raises
+        `ConfigurationError` that names the variable if a key can't be read.
         """
         given: str | None = {
             "root": self.root_key,
@@ -291,6 +293,8 @@ class Settings(BaseSettings):
         if self.key_dir is None:
             return None
         file = self.key_dir / ("master.key" if name == "master" else f"{name}.pem")
+        if name == "root" and not file.exists():
+            return None
         return rules.read_key(variable_of("key_dir"), str(file))
 
     def check_for(self, role: Role) -> None:
@@ -304,7 +308,7 @@ class Settings(BaseSettings):
             raise ConfigurationError(
                 "ABEYANCE_API_KEY is not set: the server needs the key that requests must carry"
             )
-        keys: tuple[KeyName, ...] = ("root", "event", "log", "master")
+        keys: tuple[KeyName, ...] = ("event", "log", "master")
         missing = [variable_of(f"{name}_key") for name in keys if not getattr(self, f"{name}_key")]
         if role != "dev" and self.key_dir is None and missing:
             raise ConfigurationError(

@@ -8,7 +8,7 @@ from abeyance.bootstrap.doctor.probes import has_run_key, log_sizes, wrapped_epo
 from abeyance.bootstrap.doctor.report import Line, note, ok, unseen, wrong
 from abeyance.bootstrap.doctor.subject import Subject
 from abeyance.bootstrap.identity import check_keys as check_identity
-from abeyance.bootstrap.keys import FILES, load_keys
+from abeyance.bootstrap.keys import FILES, load_keys, need_root
 from abeyance.crypto.sealing import unwrap_key
 from abeyance.journal.sqlite.epochs import EpochFiles
 
@@ -17,13 +17,14 @@ _RESTORE = "restore the key store from the backup that belongs to this journal"
 
 
 def check_keys(subject: Subject) -> Iterator[Line]:
-    """The root key, the event key, the log key and the master key."""
+    """The event key, the log key and the master key; for a new store also the root key."""
     files = _files(subject)
     if subject.role == "dev" and not any(file.exists() for file in files) and subject.identity is None:
         yield note("keys", f"none yet: the first `abeyance dev` makes them in {subject.key_dir}")
         return
     keys = load_keys(subject.with_keys)
     if subject.identity is None:
+        need_root(keys.root, "a new store")
         yield ok("keys", "root, event, log and master key can be read; the store is new")
     else:
         check_identity(subject.identity, keys)
