@@ -19,12 +19,12 @@ __all__ = [
     "examine",
     "examine_without_settings",
     "make_keys",
+    "manage_signing_keys",
     "migrate_store",
     "rebuild_projection",
     "run_dev",
     "run_server",
     "run_worker",
-    "manage_signing_keys",
     "verify_run",
     "verify_store",
 ]
