@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from abeyance.audit.notes import NoteKey
+from abeyance.crypto.signing import FileSigner
 from tests.support.fleet import Fleet, fleet
+from tests.support.mirrors import read_mirror
 
 ANSWER = {"pickupId": "pk_7"}
 
@@ -122,3 +125,51 @@ class TestRestoredStore:
 
             assert 1 == refused.process.wait(60)
             assert "restored from an old copy" in refused.printed
+
+
+class TestMirror:
+    """One server on SQLite that keeps a mirror beside its store."""
+
+    @pytest.fixture
+    def mirrored(self, tmp_path: Path, free_port: int) -> Iterator[Fleet]:
+        (tmp_path / "mirror").mkdir()
+        variables = {"ABEYANCE_AUDIT_MIRROR": str(tmp_path / "mirror")}
+        with fleet(tmp_path / "deployment", free_port, None, variables) as made:
+            yield made
+
+    def test_it_has_what_was_signed_before_the_server_ended(self, mirrored: Fleet, tmp_path: Path) -> None:
+        mirrored.serve()
+        answered(mirrored, "one")
+        mirrored.servers[0].kill()
+        found = len(mirrored_records(mirrored, tmp_path / "mirror"))
+        mirrored.serve()
+        answered(mirrored, "two")
+        mirrored.servers[1].stop()
+
+        records = mirrored_records(mirrored, tmp_path / "mirror")
+
+        assert len(records) > found
+        assert 2 == sum(b'"t":"completed"' in record for record in records)
+
+    def test_a_store_that_is_behind_it_is_not_written_to(self, mirrored: Fleet, tmp_path: Path) -> None:
+        """Journal and key store were put back together, so that only the mirror knows better."""
+        mirrored.serve()
+        answered(mirrored, "one")
+        mirrored.servers[0].stop()
+        data = mirrored.folder / "data"
+        shutil.copytree(data, tmp_path / "old")
+        mirrored.serve()
+        answered(mirrored, "two")
+        mirrored.servers[1].stop()
+        shutil.rmtree(data)
+        shutil.copytree(tmp_path / "old", data)
+
+        refused = mirrored.operator.serve("abeyance serve")
+
+        assert 1 == refused.process.wait(60)
+        assert "the mirror (ABEYANCE_AUDIT_MIRROR) has a signed checkpoint" in refused.printed
+
+
+def mirrored_records(servers: Fleet, folder: Path) -> list[bytes]:
+    log_key = FileSigner.from_pem((servers.folder / "keys" / "log.pem").read_bytes())
+    return read_mirror(folder, NoteKey("fleet.example.com/runs", log_key.public_key))

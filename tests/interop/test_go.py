@@ -13,6 +13,8 @@ from abeyance.audit.log import add_leaves
 from abeyance.audit.merkle import consistency_proof, frontier_of, inclusion_proof, leaf_hash
 from abeyance.audit.notes import Checkpoint, NoteKey, sign_note
 from abeyance.crypto.signing import FileSigner
+from tests.support.logs import CODEC, LOG_SIGNER
+from tests.support.mirrors import mirror_runs
 from tests.unit.audit.trees import subtrees_over
 
 pytestmark = [
@@ -81,3 +83,33 @@ class TestGo:
         done = subprocess.run([check], input=json.dumps(log), capture_output=True, text=True, check=False)
 
         assert 0 != done.returncode
+
+
+@pytest.fixture(scope="module")
+def mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mirror")
+    mirror_runs(folder, runs=90)
+    return folder / "mirror"
+
+
+class TestMirror:
+    """Go's tlog reads the mirror's folder as it lies there, tile by tile."""
+
+    def test_it_finds_every_record_under_the_checkpoint(self, check: Path, mirror: Path) -> None:
+        done = read_by_go(check, mirror)
+
+        assert (0, "ok 543\n") == (done.returncode, done.stdout), done.stderr
+
+    @pytest.mark.parametrize("name", ["tile/0/000", "tile/0/002.p/31", "tile/entries/001", "checkpoint"])
+    def test_it_refuses_a_changed_file(self, check: Path, mirror: Path, tmp_path: Path, name: str) -> None:
+        shutil.copytree(mirror, tmp_path / "changed")
+        file = tmp_path / "changed" / name
+        raw = file.read_bytes()
+        file.write_bytes(raw[:-20] + bytes([raw[-20] ^ 1]) + raw[-19:])
+
+        assert 0 != read_by_go(check, tmp_path / "changed").returncode
+
+
+def read_by_go(check: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    key = NoteKey(CODEC.origin, LOG_SIGNER.public_key).text
+    return subprocess.run([check, str(folder), key], capture_output=True, text=True, check=False)

@@ -1,20 +1,29 @@
-"""The log of a process: opened beside the journal, kept while it serves, refused if it is an old copy."""
+"""The log of a process: opened beside the journal, kept and mirrored while it serves, refused if it is an old
+copy.
+"""
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from abeyance.audit.export import Exporter
 from abeyance.audit.keeping import LogKeeper
 from abeyance.audit.log import Log, LogStore
+from abeyance.audit.mirror import Mirror
+from abeyance.audit.mirror_files import MirrorFiles
+from abeyance.audit.mirroring import AT_THE_END, MirrorKeeper
 from abeyance.audit.recording import DeploymentRecorder
 from abeyance.audit.service import AuditService
 from abeyance.bootstrap.reading import Reading
 from abeyance.bootstrap.stores import Stores
 from abeyance.errors import ConfigurationError, VerificationError
 from abeyance.journal.sqlite.store import SQLiteJournalStore
+
+_log = logging.getLogger("abeyance.mirror")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +66,51 @@ def _log_store(stores: Stores) -> LogStore:
 
 
 @asynccontextmanager
-async def keeping_log(stores: Stores, reading: Reading) -> AsyncIterator[OpenedLog]:
-    """The log, signed at least every second until this is left, and once more then.
+async def keeping_log(
+    stores: Stores, reading: Reading, mirror: Path | None = None
+) -> AsyncIterator[OpenedLog]:
+    """The log, signed at least every second until this is left, and once more then; with a copy in the folder
+    `mirror`.
 
     Raises `ConfigurationError` for a store that is behind the checkpoint that was kept outside of it.
     """
     opened = open_log(stores, reading)
+    copy = Mirror(opened.log, stores.journal, stores.desk.codec, MirrorFiles(mirror)) if mirror else None
+    await _check_old_copy(opened.log, copy)
+    async with _mirroring(copy, reading):
+        task = asyncio.create_task(opened.keeper.run())
+        try:
+            yield opened
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            await opened.keeper.finish()
+
+
+async def _check_old_copy(log: Log, copy: Mirror | None) -> None:
+    advice = "put the newest copy of the journal in its place"
     try:
-        await opened.log.check_kept_head()
+        await log.check_kept_head()
+        if copy is not None:
+            advice += ", or name another folder for the mirror"
+            await copy.check()
     except VerificationError as error:
-        raise ConfigurationError(
-            f"{error.reason}. Nothing is written to it: put the newest copy of the journal in its place"
-        ) from error
-    task = asyncio.create_task(opened.keeper.run())
+        raise ConfigurationError(f"{error.reason}. Nothing is written to the store: {advice}") from error
+    except OSError as error:
+        _log.warning("the mirror (ABEYANCE_AUDIT_MIRROR) can't be read: %s", error.strerror)
+
+
+@asynccontextmanager
+async def _mirroring(copy: Mirror | None, reading: Reading) -> AsyncIterator[None]:
+    if copy is None:
+        yield
+        return
+    keeper = MirrorKeeper(copy, lambda: reading.follower.leads)
+    task = asyncio.create_task(keeper.run())
     try:
-        yield opened
+        yield
     finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        await opened.keeper.finish()
+        keeper.end()
+        await task
+        await keeper.advance(most=AT_THE_END)

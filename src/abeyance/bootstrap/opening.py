@@ -84,7 +84,7 @@ async def open_engine(
             testing_only_barrier=testing_only_barrier,
         )
         reading = await stack.enter_async_context(following(stores))
-        log = await stack.enter_async_context(keeping_log(stores, reading))
+        log = await stack.enter_async_context(keeping_log(stores, reading, settings.audit_mirror))
         acceptor = Acceptor(executor, AnswerChecks(definitions, stores.journal))
         replies = await open_idempotency(stores, keys)
         tenants = open_tenants(stores, executor)

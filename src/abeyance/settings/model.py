@@ -100,8 +100,8 @@ class Settings(BaseSettings):
     )
     root_key: Key | None = Field(
         None,
-        description="The key that certifies the others: the path of a PEM file, or `base64:` and the "
-        "PEM in base64. Goes before the one in `ABEYANCE_KEY_DIR`. Only a new store and `abeyance keys "
+        description="The key that certifies the others: the path of a PEM file, `base64:` and the PEM in "
+        "base64, or `exec:` and a program that holds the key and signs with it. Goes before the one in `ABEYANCE_KEY_DIR`. Only a new store and `abeyance keys "
         "signing` need it.",
         repr=False,
     )
@@ -120,6 +120,13 @@ class Settings(BaseSettings):
         description="The key that wraps the runs' keys: the path of a file of 32 bytes, or `base64:` "
         "and the bytes.",
         repr=False,
+    )
+    audit_mirror: Folder | None = Field(
+        None,
+        description="A folder that is there, in which the log's keeper keeps a copy of the signed records, "
+        "tiles and checkpoint (C2SP tlog-tiles), a second or two behind. A store that is behind this copy "
+        "is refused.",
+        json_schema_extra={"unset": "no copy is kept"},
     )
     public_url: Annotated[str, AfterValidator(rules.check_public_url)] | None = Field(
         None,
@@ -296,6 +303,11 @@ class Settings(BaseSettings):
         if name == "root" and not file.exists():
             return None
         return rules.read_key(variable_of("key_dir"), str(file))
+
+    def signing_program(self, name: KeyName) -> list[str] | None:
+        """The command of the program that holds the key, if one does (`exec:`)."""
+        given = {"root": self.root_key, "event": self.event_key, "log": self.log_key}.get(name)
+        return rules.program_of(given) if given is not None and given.startswith(rules.PROGRAM) else None
 
     def check_for(self, role: Role) -> None:
         """Raise `ConfigurationError` unless a process of this kind has what it needs."""
