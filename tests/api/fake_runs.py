@@ -55,7 +55,7 @@ class FakeRuns:
     entries: Page[JournalEntry] = field(default_factory=lambda: Page(data=(), next_cursor=None))
     records: Page[AuditRecord] = field(default_factory=lambda: Page(data=(), next_cursor=None))
     found: tuple[str, ...] = ()
-    place: RunScope = RunScope("default", "default", "shop.ship-order")
+    place: RunScope = field(default_factory=lambda: RunScope("default", "default", "shop.ship-order"))
     question: Question = field(
         default_factory=lambda: Question(name="the carrier's confirmation", schema={}, state="open")
     )
@@ -196,9 +196,7 @@ class FakeTenants:
             raise self.failures[method]
         at = datetime(2026, 10, 25, 9, tzinfo=UTC)
         project = arguments[1] if "project" in method else None
-        return TenantView(
-            workspace=arguments[0], project=project, state=state, created_at=at, updated_at=at
-        )
+        return TenantView(workspace=arguments[0], project=project, state=state, created_at=at, updated_at=at)
 
     async def workspaces(self, *, limit: int = 50, cursor: str | None = None) -> Page[TenantView]:
         return Page(data=(self._answer("workspaces", "shop", limit, cursor),), next_cursor=None)

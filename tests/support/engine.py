@@ -209,8 +209,6 @@ class Deployment:
             if loops:
                 await executor.start()
             try:
-                yield EngineProcess(
-                    executor, runs, waits, attempts, tenants, sweeper, desk, self.store
-                )
+                yield EngineProcess(executor, runs, waits, attempts, tenants, sweeper, desk, self.store)
             finally:
                 await executor.stop()

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import falcon.testing
 
+from abeyance import flow, step, tool
 from abeyance.engine.callers import DEFAULT_WORKSPACE, Caller
 from abeyance.engine.keyring import KeyRing
 from abeyance.engine.replies import Replies, open_replies
@@ -20,6 +21,7 @@ from abeyance.journal.replies import ReplyStore
 from abeyance.journal.sqlite.replies import SQLiteReplies
 from abeyance.journal.sqlite.store import SQLiteJournalStore
 from abeyance.journal.store import JournalStore, ReplyRow
+from tests.support.carrier import Loose
 from tests.support.engine import Deployment, EngineProcess
 
 
@@ -112,3 +114,19 @@ def seen(result: falcon.testing.Result) -> tuple[int, bytes, str | None, str | N
 def code(result: falcon.testing.Result) -> tuple[int, str]:
     """A refusal's status and code."""
     return result.status_code, result.json["error"]["code"]
+
+
+@tool(id="t.echo")
+def echo(given: Loose) -> Loose:
+    """Says what it is told."""
+    return given
+
+
+ECHO = flow("t.echo", input=Loose, steps=[step("echo", echo)])
+
+
+async def count_runs(deployment: Deployment) -> int:
+    """All runs that there are."""
+    async with deployment.store.snapshot() as snapshot:
+        streams = await snapshot.streams(None, 1_000)
+        return len(await snapshot.controls(streams))

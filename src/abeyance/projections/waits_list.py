@@ -240,8 +240,12 @@ def query_of(wanted: WaitsFilter, after: tuple[int, UUID, str] | None, limit: in
 
     text = f"{_FROM} AND workspace = {bound(wanted.workspace)}"
     for column, given in (
-        ("project", wanted.project), ("run_id", wanted.run_id), ("name", wanted.name), ("tool", wanted.tool), ("kind", wanted.kind),
-    ):  # fmt: skip
+        ("project", wanted.project),
+        ("run_id", wanted.run_id),
+        ("name", wanted.name),
+        ("tool", wanted.tool),
+        ("kind", wanted.kind),
+    ):
         if given is not None:
             text += f" AND {column} = {bound(given)}"
     if after is not None:

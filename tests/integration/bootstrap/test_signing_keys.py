@@ -2,11 +2,13 @@
 
 import asyncio
 import sqlite3
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
 import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from abeyance.audit.export import Exporter, Filter
 from abeyance.bootstrap import manage_signing_keys, verify_store
@@ -15,7 +17,7 @@ from abeyance.bootstrap.logkeeping import open_log
 from abeyance.bootstrap.reading import open_reading
 from abeyance.bootstrap.signing_keys import watch_own_keys
 from abeyance.bootstrap.stores import Stores, open_stores
-from abeyance.crypto.signing import FileSigner
+from abeyance.crypto.signing import FileSigner, public_pem
 from abeyance.errors import BadInputError, ConfigurationError, SigningKeyRetiredError
 from abeyance.journal.events import WorkspaceCreated
 from abeyance.journal.workspace_streams import workspace_stream
@@ -23,6 +25,7 @@ from abeyance.settings import Settings
 from abeyance.verifier.command import verify
 from abeyance.verifier.verification import Wanted
 
+PROGRAM = Path(__file__).parents[2] / "support" / "signing_program.py"
 SINCE = datetime(2026, 11, 30, 8, tzinfo=UTC)
 
 
@@ -280,8 +283,6 @@ class TestRoot:
 
     def test_a_key_is_certified_by_its_public_half(self, settings: Settings, tmp_path: Path) -> None:
         """As one in a KMS must be: the private half never leaves it."""
-        from abeyance.crypto.signing import public_pem
-
         signer = FileSigner.from_seed(b"\x08" * 32)
         (tmp_path / "kms.pub").write_bytes(public_pem(signer.public_key))
 
@@ -291,3 +292,41 @@ class TestRoot:
         assert added == manage_signing_keys(settings).add(tmp_path / "kms.pub", "events")
         with pytest.raises(BadInputError, match="once"):
             manage_signing_keys(settings).add(tmp_path / "kms.pub", "log")
+
+
+class TestPrograms:
+    def test_keys_that_another_process_holds_sign_events_and_checkpoints(
+        self, settings: Settings, tmp_path: Path
+    ) -> None:
+        """As a KMS does: their public halves are certified, and nobody who verifies can tell."""
+        root = FileSigner.from_pem((tmp_path / "keys" / "root.pem").read_bytes()).public_key
+        programs = {}
+        for number, (use, field) in enumerate({"events": "event_key", "log": "log_key"}.items(), 0x41):
+            signer = FileSigner.from_seed(bytes([number]) * 32)
+            file = tmp_path / f"{use}.pub"
+            file.write_bytes(public_pem(signer.public_key))
+            manage_signing_keys(settings).add(file, "events" if use == "events" else "log")
+            programs[field] = f"exec:{sys.executable} {PROGRAM} {f'{number:02x}' * 32}"
+        held = settings.model_copy(update=programs)
+
+        asyncio.run(write(held, "by-program"))
+
+        states = [(key["use"], key["state"]) for key in manage_signing_keys(held).listed()]
+        assert [("events", "active"), ("log", "active")] * 2 == states
+        assert "verified" == verdict(settings)
+        assert "verified" == bundle_verdict(held, root, tmp_path)
+
+    def test_the_root_key_may_be_held_by_a_program(self, rotated: Rotated) -> None:
+        pem = rotated.folder / "root.pem"
+        seed = load_pem_private_key(pem.read_bytes(), None).private_bytes_raw()  # type: ignore[union-attr]
+        pem.unlink()
+        held = rotated.settings.model_copy(
+            update={"root_key": f"exec:{sys.executable} {PROGRAM} {seed.hex()}"}
+        )
+
+        assert "retired" == manage_signing_keys(held).retire(rotated.old)["state"]
+        assert "verified" == verdict(rotated.settings)
+
+    def test_a_program_is_named_from_the_root(self) -> None:
+        with pytest.raises(ConfigurationError, match="ABEYANCE_LOG_KEY"):
+            Settings.load({"ABEYANCE_LOG_KEY": "exec:sign --fast"})

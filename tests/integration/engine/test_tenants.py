@@ -21,7 +21,6 @@ from abeyance.errors import (
     WorkspaceNotFoundError,
 )
 from abeyance.journal.workspace_streams import workspace_stream
-from abeyance.projections.checking_tenants import tenant_drift
 from tests.support.barriers import Places
 from tests.support.carrier import Carrier, Empty, Loose, one_step, pausing
 from tests.support.engine import SIGNER, Deployment, EngineProcess
@@ -451,29 +450,6 @@ class TestSweep:
             await sweep(process)
 
             assert "closed" == (await process.tenants.workspace("shop")).state
-
-
-class TestCheck:
-    async def test_a_state_that_no_event_says_is_found(self, deployment: Deployment) -> None:
-        async with deployment.process(loops=False) as process:
-            await process.tenants.create_workspace("shop", actor=None)
-            await process.tenants.create_project("shop", "web", actor=None)
-            await process.tenants.suspend_project("shop", "web", actor=None)
-            await process.tenants.suspend_project("shop", "default", actor=None)
-            await process.tenants.suspend_workspace("default", actor=None)
-            async with deployment.store.snapshot() as moment:
-                sound = [drift async for drift in tenant_drift(moment, process.desk.codec)]
-
-            await _state(deployment, "projects", "active", "project = 'web'")
-            await _state(deployment, "workspaces", "closed", "workspace = 'default'")
-            async with deployment.store.snapshot() as moment:
-                found = [drift async for drift in tenant_drift(moment, process.desk.codec)]
-
-            assert [] == sound
-            assert [
-                ("workspaces", "default", "closed", "suspended"),
-                ("projects", "shop/web", "active", "suspended"),
-            ] == [(each.model, each.row, each.stored, each.expected) for each in found]
 
 
 async def _state(deployment: Deployment, table: str, state: str, where: str) -> None:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from abeyance.journal.store import Control, EventRow, LinkRow, SealedEvent, WaitRow
 from abeyance.projections.read_models import Place, RunsChanges
+from abeyance.projections.waits_list import WaitChange
 from tests.unit.projections.histories import Written
 
 RUN = UUID(int=7)
@@ -60,6 +61,9 @@ class MemoryReadModels:
         raise NotImplementedError
 
     async def apply_runs(self, place: Place, position: int, changes: RunsChanges) -> bool:
+        raise NotImplementedError
+
+    async def apply_waits(self, place: Place, position: int, changes: Sequence[WaitChange]) -> bool:
         raise NotImplementedError
 
     async def select(self, text: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:

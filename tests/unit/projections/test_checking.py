@@ -110,7 +110,8 @@ class TestRunsChanges:
         newest = (author.now.version, author.now.status)
         assert [newest] == [(run.version, run.status) for run in whole.new]
         (new,) = first.new
-        later = [(run.version, run.status or new.status) for run in second.changed] or [(new.version, new.status)]
+        after = [(run.version, run.status or new.status) for run in second.changed]
+        later = after or [(new.version, new.status)]
         assert ([newest], []) == (later, second.new)
 
     def test_a_new_run_tells_what_it_is_found_by(self) -> None:
