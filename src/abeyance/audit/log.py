@@ -7,7 +7,7 @@ compare-and-swap on the size, so that of two keepers one wins and a kill loses n
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -63,8 +63,8 @@ class Head:
 
 class Log:
     """The log of one deployment. `signer` is its log key; `log_keys` are raw public keys that may have signed
-    its newest checkpoint, before a rotation. `keys` keeps the newest checkpoint apart from the journal, so
-    that a journal that was restored alone from an old copy is found out.
+    its newest checkpoint too: before a rotation, or in another process by now. `keys` keeps the newest
+    checkpoint apart from the journal, so that a journal that was restored alone from an old copy is found.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Log:
         codec: EventCodec,
         signer: Signer,
         *,
-        log_keys: Iterable[bytes] = (),
+        log_keys: Collection[bytes] = (),
     ) -> None:
         self._journal = journal
         self.store = store
@@ -83,7 +83,7 @@ class Log:
         self._codec = codec
         self._signer = signer
         self.key = NoteKey(codec.origin, signer.public_key)
-        self._known = (self.key, *(NoteKey(codec.origin, key) for key in log_keys))
+        self._log_keys = log_keys
 
     async def head(self) -> Head:
         """The newest checkpoint, verified. Raises `VerificationError`."""
@@ -141,7 +141,8 @@ class Log:
         """Read a checkpoint of this log. Raises `VerificationError`."""
         if note is None:
             return Head(Checkpoint(self._codec.origin, 0, Frontier().root), None)
-        checkpoint = parse_checkpoint(open_note(note, *self._known))
+        known = (NoteKey(self._codec.origin, key) for key in self._log_keys)
+        checkpoint = parse_checkpoint(open_note(note, self.key, *known))
         if checkpoint.origin != self._codec.origin:
             raise VerificationError("the newest checkpoint is of another log")
         return Head(checkpoint, note)

@@ -44,9 +44,13 @@ class Identity:
 
     origin: str
     public_keys: Mapping[bytes, bytes]
-    log_keys: Mapping[bytes, bytes]
+    log_keys: dict[bytes, bytes]
     root: bytes
     ended: frozenset[bytes] = frozenset()
+
+    def event_keys(self) -> dict[bytes, bytes]:
+        """The keys that sign events of runs and workspaces: all but the root's."""
+        return {kid: key for kid, key in self.public_keys.items() if kid != self.root}
 
 
 async def read_stream(store: JournalStore, stream: UUID) -> list[EventRow]:

@@ -8,9 +8,10 @@ opened.
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from abeyance.crypto.signing import FileSigner, encode_public_key, public_pem
+from abeyance.crypto.programs import ProgramSigner
+from abeyance.crypto.signing import FileSigner, Signer, encode_public_key, public_pem
 from abeyance.errors import ConfigurationError
 from abeyance.settings import Settings
 
@@ -18,13 +19,16 @@ FILES = ("root.pem", "event.pem", "log.pem", "master.key")
 ROOT_PUBLIC = "root.pub"
 MASTER_KEY_BYTES = 32
 
+SignerName = Literal["root", "event", "log"]
+_SIGNERS: tuple[SignerName, ...] = ("root", "event", "log")
+
 
 class DeploymentKeys(NamedTuple):
     """The keys that a process has. `root` is there only to open a log, or to certify or end a key."""
 
-    root: FileSigner | None
-    event: FileSigner
-    log: FileSigner
+    root: Signer | None
+    event: Signer
+    log: Signer
     master: bytes
 
 
@@ -66,7 +70,7 @@ def write_new(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
-def need_root(root: FileSigner | None, what: str) -> FileSigner:
+def need_root(root: Signer | None, what: str) -> Signer:
     """The root key. Raises `ConfigurationError` that says what it is needed for."""
     if root is None:
         raise ConfigurationError(
@@ -77,11 +81,19 @@ def need_root(root: FileSigner | None, what: str) -> FileSigner:
 
 def load_keys(settings: Settings) -> DeploymentKeys:
     """The keys that the settings name. Raises `ConfigurationError` that says which one is missing."""
-    root, event, log = settings.key("root"), settings.key("event"), settings.key("log")
+    root, event, log = (open_signer(settings, name) for name in _SIGNERS)
     master = settings.key("master")
     if event is None or log is None or master is None:
         raise ConfigurationError("set ABEYANCE_KEY_DIR to a folder that `abeyance keys make DIR` has filled")
     if len(master) != MASTER_KEY_BYTES:
         raise ConfigurationError(f"ABEYANCE_MASTER_KEY: a master key has {MASTER_KEY_BYTES} bytes")
-    root_signer = None if root is None else FileSigner.from_pem(root)
-    return DeploymentKeys(root_signer, FileSigner.from_pem(event), FileSigner.from_pem(log), master)
+    return DeploymentKeys(root, event, log, master)
+
+
+def open_signer(settings: Settings, name: SignerName) -> Signer | None:
+    """The signer that the settings name, from a file, a variable or a program; `None` if none is named."""
+    program = settings.signing_program(name)
+    if program is not None:
+        return ProgramSigner(program)
+    pem = settings.key(name)
+    return None if pem is None else FileSigner.from_pem(pem)

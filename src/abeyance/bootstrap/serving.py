@@ -26,7 +26,7 @@ from abeyance.bootstrap.limits import open_link_limit
 from abeyance.bootstrap.logs import GunicornLog, configure_logging
 from abeyance.bootstrap.once import Once
 from abeyance.bootstrap.opening import Engine, open_engine
-from abeyance.bootstrap.signing_keys import watch_own_keys
+from abeyance.bootstrap.signing_keys import watch_keys
 from abeyance.bootstrap.tables import log_rows
 from abeyance.console.app import create_app
 from abeyance.engine.host import Barrier
@@ -110,7 +110,7 @@ class Process:
         )
         self._app = create_worker_app(services) if self.role == "worker" else create_app(services)
         self._engine = engine
-        watching = asyncio.create_task(watch_own_keys(engine.stores, self._end))
+        watching = asyncio.create_task(watch_keys(engine.stores, self._end))
         self._stack.callback(watching.cancel)
         if self.worker is not None:
             self._take_signals()

@@ -15,13 +15,13 @@ from typing import Any, Literal
 from abeyance.audit.keys import Life, certified_keys
 from abeyance.audit.positions import KeyPlaces, find_places
 from abeyance.bootstrap.identity import key_added, read_identity, read_stream, seal_next
-from abeyance.bootstrap.keys import need_root, write_new
+from abeyance.bootstrap.keys import need_root, open_signer, write_new
 from abeyance.bootstrap.stores import Stores, open_journal, open_moment
 from abeyance.crypto.signing import FileSigner, key_id, read_public_pem
 from abeyance.errors import BadInputError, ConfigurationError, StoreUnavailableError
 from abeyance.journal.api_keys import StreamAppend
 from abeyance.journal.envelope import EventCodec
-from abeyance.journal.events import DEPLOYMENT_STREAM, Event, KeyRetired, KeyRevoked
+from abeyance.journal.events import DEPLOYMENT_STREAM, Event, KeyAdded, KeyRetired, KeyRevoked
 from abeyance.journal.signing_keys import SigningKeyStore
 from abeyance.journal.sqlite.store import SQLiteJournalStore
 from abeyance.journal.store import EventRow, JournalStore
@@ -32,18 +32,22 @@ Use = Literal["events", "log"]
 FILE_OF: dict[Use, Literal["event", "log"]] = {"events": "event", "log": "log"}
 _TRIES = 20
 _PAGE = 500
-_WATCH_EVERY_S = 2.0
+WATCH_EVERY_S = 1.0
+# How long a new key is left unused: processes that run must have learned of it before they meet its events.
+LEARN_S = 5.0
 
 _log = logging.getLogger("abeyance.signing")
 
 
 class SigningKeys:
     """The keys of the deployment that the settings name. All but `listed` need the root key, and on SQLite
-    that no process serves the store.
+    that no process serves the store. After one is added, `learn_s` seconds go by on PostgreSQL, so that
+    running processes know it before anybody signs with it.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, learn_s: float = LEARN_S) -> None:
         self._settings = settings
+        self._learn_s = learn_s if settings.on_postgres else 0.0
 
     def listed(self) -> list[dict[str, Any]]:
         """Every key that the log certifies, in the order in which they were added."""
@@ -101,19 +105,15 @@ class SigningKeys:
         lives, _ = await self._read()
         life = lives.get(kid)
         if life is None:
-            raise BadInputError(
-                "the log certifies no such key: see `abeyance keys signing list`"
-            )
+            raise BadInputError("the log certifies no such key: see `abeyance keys signing list`")
         if since is None and life.state == "revoked":
             raise BadInputError("the key is revoked already")
         if not any(
             other.state == "active" and other.use == life.use for each, other in lives.items() if each != kid
         ):
-            raise BadInputError(
-                "it is the only key for this: `abeyance keys signing rotate` makes another"
-            )
-        pem = self._settings.key(FILE_OF[life.use])
-        if pem is not None and FileSigner.from_pem(pem).kid == kid:
+            raise BadInputError("it is the only key for this: `abeyance keys signing rotate` makes another")
+        own = open_signer(self._settings, FILE_OF[life.use])
+        if own is not None and own.kid == kid:
             raise BadInputError(
                 "these settings still name this key for processes; `abeyance keys signing rotate` replaces it"
             )
@@ -143,13 +143,14 @@ class SigningKeys:
         if life is not None:
             raise BadInputError(f"the key is {life.state} for {life.use}; a key is added once: make another")
         await self._append(key_added(public_key, use))
+        await asyncio.sleep(self._learn_s)
 
     async def _append(
         self, event: Event, kid: bytes | None = None, state: Literal["retired", "revoked"] = "retired"
     ) -> None:
         """Append an event by the root key; `kid` is the key that ends by it."""
-        pem, world = self._settings.key("root"), SystemWorld()
-        root = need_root(None if pem is None else FileSigner.from_pem(pem), f"`{event.topic}`")
+        world = SystemWorld()
+        root = need_root(open_signer(self._settings, "root"), f"`{event.topic}`")
         journal = await open_journal(self._settings, world)
         try:
             for _ in range(_TRIES):
@@ -198,18 +199,21 @@ def open_signing_keys(journal: JournalStore) -> SigningKeyStore:
     return PostgresSigningKeys(journal)
 
 
-async def watch_own_keys(stores: Stores, end: Callable[[], None], every_s: float = _WATCH_EVERY_S) -> None:
-    """Call `end` once a key of this process has ended: it can't write any more. Its appends are refused from
-    the moment on; this only makes it stop, so that it is started again with the key that counts now.
+async def watch_keys(stores: Stores, end: Callable[[], None], every_s: float = WATCH_EVERY_S) -> None:
+    """Learn of keys that are added while this process runs, and call `end` once its own has ended.
+
+    Its appends are refused from that moment on; this makes it stop, so that it is started again with the key
+    that counts now.
     """
-    keys, signers = open_signing_keys(stores.journal), stores.signers
+    keys, seen = open_signing_keys(stores.journal), 0
     while True:
         await asyncio.sleep(every_s)
         try:
+            seen = await _learn(stores, seen)
             ended = await keys.ended()
         except StoreUnavailableError:
             continue
-        for name, kid in (("event", signers.event.kid), ("log", signers.log.kid)):
+        for name, kid in (("event", stores.signers.event.kid), ("log", stores.signers.log.kid)):
             if kid in ended:
                 _log.critical(
                     "error[signing-key-retired]: the %s key %s was %s: this process stops; start it again "
@@ -217,3 +221,13 @@ async def watch_own_keys(stores: Stores, end: Callable[[], None], every_s: float
                 )  # fmt: skip
                 end()
                 return
+
+
+async def _learn(stores: Stores, seen: int) -> int:
+    """Take in the keys that were added after version `seen` of the deployment's stream; its version now."""
+    rows, _ = await stores.journal.read_events(DEPLOYMENT_STREAM, after=seen, limit=_PAGE, contents=False)
+    if any(row.topic == KeyAdded.topic for row in rows):
+        identity = read_identity(await read_stream(stores.journal, DEPLOYMENT_STREAM))
+        stores.desk.public_keys.update(identity.event_keys())
+        stores.identity.log_keys.update(identity.log_keys)
+    return rows[-1].version if rows else seen

@@ -40,7 +40,13 @@ async def open_stores(settings: Settings, *, dev: bool = False) -> AsyncIterator
         keys = await _open_keys(settings, signers.master, world)
         stack.push_async_callback(keys.close)
         identity = await open_identity(journal, signers, world, origin)
-        desk = Desk(EventCodec(identity.origin), Vault(identity.origin, world), signers.event, world)
+        desk = Desk(
+            EventCodec(identity.origin),
+            Vault(identity.origin, world),
+            signers.event,
+            world,
+            identity.event_keys(),
+        )
         yield Stores(journal=journal, keys=keys, identity=identity, desk=desk, world=world, signers=signers)
 
 
@@ -111,6 +117,6 @@ async def _signers(
     opened, _ = await journal.read_events(DEPLOYMENT_STREAM, after=0, limit=1, contents=False)
     if opened:
         return load_keys(with_keys), settings.origin
-    if settings.key("event") is None and not (folder / "event.pem").exists():
+    if settings.event_key is None and settings.key_dir is None and not (folder / "event.pem").exists():
         await asyncio.to_thread(make_keys, folder)
     return load_keys(with_keys), settings.origin or f"localhost/{world.random_bytes(4).hex()}"

@@ -99,9 +99,10 @@ async def _all_events(moment: JournalSnapshot, stream: UUID) -> list[EventRow]:
 
 def _pinned_root(settings: Settings) -> bytes | None:
     """The root's public key: from its own file or variable, or from `root.pub` beside the other keys."""
-    pem = settings.key("root")
-    if pem is not None:
-        return read_public_pem(pem)
+    if settings.signing_program("root") is None:
+        pem = settings.key("root")
+        if pem is not None:
+            return read_public_pem(pem)
     folder = settings.key_dir or settings.data_dir / "keys"
     files = [file for file in (folder / "root.pem", folder / ROOT_PUBLIC) if file.exists()]
     return read_public_pem(files[0].read_bytes()) if files else None

@@ -18,7 +18,7 @@ def append_of_answer(
     newest event and the control row disagree, so that nothing is signed over a wrong row.
     """
     control, wait = stored.control, stored.wait
-    newest = desk.codec.verify(stored.newest, {desk.signer.kid: desk.signer.public_key})
+    newest = desk.codec.verify(stored.newest, desk.public_keys)
     if (newest.version, newest.digest) != (control.version, control.head):
         raise HistoryDamagedError("the control row and the newest event differ", where=str(control.run_id))
     content, moment, version = desk.vault.commit(answer), desk.world.now(), control.version + 1

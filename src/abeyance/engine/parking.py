@@ -63,7 +63,7 @@ async def park_damaged(parker: Parker, stored: StoredRun, error: AbeyanceError) 
 def check_history(desk: Desk, stored: StoredRun) -> None:
     """Hold a history to its chain, its newest signature and its control row. Raises `HistoryDamagedError`."""
     state = replay(desk.codec.open(row) for row in stored.events)
-    desk.codec.verify(stored.events[-1], {desk.signer.kid: desk.signer.public_key})
+    desk.codec.verify(stored.events[-1], desk.public_keys)
     if (state.version, state.head) != (stored.control.version, stored.control.head):
         raise HistoryDamagedError("the control row and the newest event differ", where=str(state.run_id))
 

@@ -118,7 +118,7 @@ class Session:
         """
         self.seen = stored.control
         recorded, codec = [], self.desk.codec
-        keys = {self.desk.signer.kid: self.desk.signer.public_key}
+        keys = self.desk.public_keys
         for number, row in enumerate(stored.events, 1):
             newest = number == len(stored.events)
             recorded.append(codec.verify(row, keys) if newest else codec.open(row))

@@ -67,5 +67,4 @@ class WorkspaceLog:
         return ReadLog(self._desk, workspace, known)
 
     def _checked(self, row: EventRow) -> Recorded:
-        signer = self._desk.signer
-        return self._desk.codec.verify(row, {signer.kid: signer.public_key})
+        return self._desk.codec.verify(row, self._desk.public_keys)

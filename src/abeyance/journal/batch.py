@@ -5,7 +5,7 @@ state and rows follow by `evolve`. Nothing is stored until the store has taken t
 append loses is dropped, and the decision is made again on what is then read.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from abeyance.crypto.sealing import RunKey
@@ -21,12 +21,21 @@ from abeyance.world import World, to_micros
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What writing events takes: the codec, the vault, the deployment's signer and its clock."""
+    """What writing events takes: the codec, the vault, the deployment's signer and its clock.
+
+    `public_keys` are those that events in the journal may be signed by, by kid: the signer's own, those of
+    before a rotation, and those that other processes sign with by now.
+    """
 
     codec: EventCodec
     vault: Vault
     signer: Signer
     world: World
+    public_keys: dict[bytes, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """The signer's own key is always among them."""
+        self.public_keys[self.signer.kid] = self.signer.public_key
 
 
 @dataclass(frozen=True, slots=True)

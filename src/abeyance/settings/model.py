@@ -101,8 +101,8 @@ class Settings(BaseSettings):
     root_key: Key | None = Field(
         None,
         description="The key that certifies the others: the path of a PEM file, `base64:` and the PEM in "
-        "base64, or `exec:` and a program that holds the key and signs with it. Goes before the one in `ABEYANCE_KEY_DIR`. Only a new store and `abeyance keys "
-        "signing` need it.",
+        "base64, or `exec:` and a program that holds the key and signs with it. Goes before the one in "
+        "`ABEYANCE_KEY_DIR`. Only a new store and `abeyance keys signing` need it.",
         repr=False,
     )
     event_key: Key | None = Field(

@@ -7,6 +7,7 @@ import base64
 import binascii
 import ipaddress
 import re
+import shlex
 import tomllib
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
@@ -92,10 +93,22 @@ def check_database_url(text: str) -> str:
     return text
 
 
+PROGRAM = "exec:"
+
+
+def program_of(text: str) -> list[str]:
+    """The command after `exec:`, split as a shell does. Raises `ValueError`."""
+    return shlex.split(text.removeprefix(PROGRAM)) or [""]
+
+
 def check_key(text: str) -> str:
-    """A key's place: the path of its file, or the key itself after `base64:`."""
+    """A key's place: the path of its file, the key itself after `base64:`, or after `exec:` the program that
+    holds it.
+    """
     if text.startswith("base64:"):
         _decode(text)
+    if text.startswith(PROGRAM) and not program_of(text)[0].startswith("/"):
+        raise ValueError("exec: takes the path of a program from the root, and its arguments")
     return text
 
 

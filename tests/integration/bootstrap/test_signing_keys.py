@@ -11,15 +11,16 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from abeyance.audit.export import Exporter, Filter
-from abeyance.bootstrap import manage_signing_keys, verify_store
+from abeyance.bootstrap import verify_store
+from abeyance.bootstrap.identity import key_added, read_stream, seal_next
 from abeyance.bootstrap.keys import make_keys
 from abeyance.bootstrap.logkeeping import open_log
 from abeyance.bootstrap.reading import open_reading
-from abeyance.bootstrap.signing_keys import watch_own_keys
+from abeyance.bootstrap.signing_keys import SigningKeys, watch_keys
 from abeyance.bootstrap.stores import Stores, open_stores
 from abeyance.crypto.signing import FileSigner, public_pem
 from abeyance.errors import BadInputError, ConfigurationError, SigningKeyRetiredError
-from abeyance.journal.events import WorkspaceCreated
+from abeyance.journal.events import DEPLOYMENT_STREAM, WorkspaceCreated
 from abeyance.journal.workspace_streams import workspace_stream
 from abeyance.settings import Settings
 from abeyance.verifier.command import verify
@@ -27,6 +28,11 @@ from abeyance.verifier.verification import Wanted
 
 PROGRAM = Path(__file__).parents[2] / "support" / "signing_program.py"
 SINCE = datetime(2026, 11, 30, 8, tzinfo=UTC)
+
+
+def keys_of(settings: Settings) -> SigningKeys:
+    """Nobody else runs, so nobody needs to learn of a key."""
+    return SigningKeys(settings, learn_s=0.0)
 
 
 @pytest.fixture
@@ -105,7 +111,7 @@ class Rotated:
     def __init__(self, settings: Settings) -> None:
         self.settings, self.folder = settings, settings.key_dir or Path()
         self.root = FileSigner.from_pem((self.folder / "root.pem").read_bytes()).public_key
-        self.keys = manage_signing_keys(settings)
+        self.keys = keys_of(settings)
         done = self.keys.rotate("events")
         self.old, self.new = str(done["old"]["kid"]), str(done["new"]["kid"])
         self.kept = Path(done["kept"])
@@ -150,9 +156,9 @@ class TestRotate:
     def test_the_log_key_is_replaced_the_same_way(self, settings: Settings, tmp_path: Path) -> None:
         """The checkpoint that the old one signed is still read, also the one that is kept apart."""
         root = FileSigner.from_pem((tmp_path / "keys" / "root.pem").read_bytes()).public_key
-        done = manage_signing_keys(settings).rotate("log")
+        done = keys_of(settings).rotate("log")
         asyncio.run(write(settings, "by-new"))
-        manage_signing_keys(settings).retire(done["old"]["kid"])
+        keys_of(settings).retire(done["old"]["kid"])
         asyncio.run(write(settings, "later"))
 
         assert "verified" == verdict(settings)
@@ -160,7 +166,7 @@ class TestRotate:
 
     def test_a_key_that_is_no_file_of_the_folder_isnt_replaced(self, rotated: Rotated) -> None:
         with pytest.raises(ConfigurationError, match="signing add"):
-            manage_signing_keys(rotated.with_old).rotate("events")
+            keys_of(rotated.with_old).rotate("events")
 
 
 class TestEnding:
@@ -187,7 +193,7 @@ class TestEnding:
                 with pytest.raises(SigningKeyRetiredError, match="start the process again"):
                     await stores.journal.append_stream(stream, 0, [row])
                 stopped = asyncio.Event()
-                watching = asyncio.create_task(watch_own_keys(stores, stopped.set, every_s=0.01))
+                watching = asyncio.create_task(watch_keys(stores, stopped.set, every_s=0.01))
                 async with asyncio.timeout(8):
                     await stopped.wait()
                 await watching
@@ -244,10 +250,10 @@ class TestEnding:
             rotated.keys.retire(rotated.new)
 
     def test_the_only_key_is_not_ended(self, settings: Settings) -> None:
-        (kid,) = [key["kid"] for key in manage_signing_keys(settings).listed() if key["use"] == "log"]
+        (kid,) = [key["kid"] for key in keys_of(settings).listed() if key["use"] == "log"]
 
         with pytest.raises(BadInputError, match="only key"):
-            manage_signing_keys(settings).retire(kid)
+            keys_of(settings).retire(kid)
 
     @pytest.mark.parametrize("kid", ["00" * 8, "no hex"])
     def test_an_unknown_key_is_not_ended(self, rotated: Rotated, kid: str) -> None:
@@ -286,12 +292,12 @@ class TestRoot:
         signer = FileSigner.from_seed(b"\x08" * 32)
         (tmp_path / "kms.pub").write_bytes(public_pem(signer.public_key))
 
-        added = manage_signing_keys(settings).add(tmp_path / "kms.pub", "events")
+        added = keys_of(settings).add(tmp_path / "kms.pub", "events")
 
         assert (signer.kid.hex(), "events", "active") == (added["kid"], added["use"], added["state"])
-        assert added == manage_signing_keys(settings).add(tmp_path / "kms.pub", "events")
+        assert added == keys_of(settings).add(tmp_path / "kms.pub", "events")
         with pytest.raises(BadInputError, match="once"):
-            manage_signing_keys(settings).add(tmp_path / "kms.pub", "log")
+            keys_of(settings).add(tmp_path / "kms.pub", "log")
 
 
 class TestPrograms:
@@ -305,13 +311,13 @@ class TestPrograms:
             signer = FileSigner.from_seed(bytes([number]) * 32)
             file = tmp_path / f"{use}.pub"
             file.write_bytes(public_pem(signer.public_key))
-            manage_signing_keys(settings).add(file, "events" if use == "events" else "log")
+            keys_of(settings).add(file, "events" if use == "events" else "log")
             programs[field] = f"exec:{sys.executable} {PROGRAM} {f'{number:02x}' * 32}"
         held = settings.model_copy(update=programs)
 
         asyncio.run(write(held, "by-program"))
 
-        states = [(key["use"], key["state"]) for key in manage_signing_keys(held).listed()]
+        states = [(key["use"], key["state"]) for key in keys_of(held).listed()]
         assert [("events", "active"), ("log", "active")] * 2 == states
         assert "verified" == verdict(settings)
         assert "verified" == bundle_verdict(held, root, tmp_path)
@@ -324,9 +330,31 @@ class TestPrograms:
             update={"root_key": f"exec:{sys.executable} {PROGRAM} {seed.hex()}"}
         )
 
-        assert "retired" == manage_signing_keys(held).retire(rotated.old)["state"]
+        assert "retired" == keys_of(held).retire(rotated.old)["state"]
         assert "verified" == verdict(rotated.settings)
 
     def test_a_program_is_named_from_the_root(self) -> None:
         with pytest.raises(ConfigurationError, match="ABEYANCE_LOG_KEY"):
             Settings.load({"ABEYANCE_LOG_KEY": "exec:sign --fast"})
+
+
+class TestLearning:
+    def test_a_running_process_learns_of_a_key_that_is_added(self, settings: Settings) -> None:
+        """It reads what another process signs with it, and checkpoints by a new log key."""
+
+        async def run() -> tuple[bool, bool]:
+            async with open_stores(settings) as stores:
+                watching = asyncio.create_task(watch_keys(stores, lambda: None, every_s=0.01))
+                event, log = (FileSigner.from_seed(bytes([number]) * 32) for number in (0x51, 0x52))
+                rows = await read_stream(stores.journal, DEPLOYMENT_STREAM)
+                root = FileSigner.from_pem(settings.key("root") or b"")
+                added = [key_added(event.public_key, "events"), key_added(log.public_key, "log")]
+                sealed = seal_next(stores.desk.codec, list(added), rows, root, stores.world)
+                assert await stores.journal.append_stream(DEPLOYMENT_STREAM, len(rows), sealed)
+                async with asyncio.timeout(8):
+                    while event.kid not in stores.desk.public_keys:
+                        await asyncio.sleep(0.01)
+                watching.cancel()
+                return root.kid in stores.desk.public_keys, log.kid in stores.identity.log_keys
+
+        assert (False, True) == asyncio.run(run())

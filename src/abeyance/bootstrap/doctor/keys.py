@@ -40,7 +40,7 @@ def _files(subject: Subject) -> list[Path]:
     found: list[Path] = []
     named = (settings.root_key, settings.event_key, settings.log_key, settings.master_key)
     for name, given in zip(FILES, named, strict=True):
-        if given and not given.startswith("base64:"):
+        if given and not given.startswith(("base64:", "exec:")):
             found.append(Path(given).expanduser())
         elif not given and folder is not None:
             found.append(folder / name)
