@@ -46,16 +46,26 @@ def export(
 
 def verifier(
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="The file to write; it is never replaced.")
-    ] = Path("abeyance-verify.py"),
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The file to write; it is never replaced. [default: abeyance-verify.py, or verify.html]",
+        ),
+    ] = None,
+    html: Annotated[
+        bool, typer.Option("--html", help="A page instead, which verifies in a browser, offline.")
+    ] = False,
 ) -> None:
     """Write the verifier as one file that needs only Python and `cryptography`: for an auditor's machine."""
     from abeyance import __version__
-    from abeyance.verifier.assembling import assemble
+    from abeyance.verifier.assembling import assemble, read_page
 
-    _check_new(out)
-    out.write_text(assemble(__version__), "utf-8")
-    print(f"{out}: give it to the auditor, with the log's root key (openssl reads it too).", file=sys.stderr)
+    target = out or Path("verify.html" if html else "abeyance-verify.py")
+    _check_new(target)
+    target.write_text(read_page() if html else assemble(__version__), "utf-8")
+    print(
+        f"{target}: give it to the auditor, with the log's root key (openssl reads it too).", file=sys.stderr
+    )
 
 
 def _check_new(out: Path) -> None:

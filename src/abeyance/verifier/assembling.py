@@ -34,6 +34,11 @@ def assemble(version: str) -> str:
     return "\n\n".join([_HEAD.format(version=version), lines, *bodies, main])
 
 
+def read_page() -> str:
+    """The page that verifies in a browser."""
+    return (files("abeyance.verifier") / "verify.html").read_text("utf-8")
+
+
 def _separated(name: str, text: str) -> str:
     """The module's text with its private names marked, so that no two modules share one."""
     own = set(re.findall(r"^(_[A-Za-z]\w*)(?=[ ,:=])", text, re.MULTILINE))
