@@ -1,9 +1,9 @@
 """The list of open waits: what `GET /v1/waits` shows, filters and orders by, one row an open wait.
 
 A row is made when a wait is opened and goes when it is closed. It is listed from when the run came to wait
-for it: a wait token once its run has paused on it. Oldest first is by that time, then by run and wait. Each
-filter has an index that ends in that order, so a page costs the same wherever it is; of several filters one
-is looked up and the others are compared.
+for it: a wait token once its run has paused on it. Oldest first is by that time, then by run and by the
+event that opened the wait. Name, tool and every kind but the usual one have an index that ends in that order,
+so a page costs the same wherever it is; other filters are compared as the list is read.
 
 An event that is damaged changes no row; `projections check` finds what is missing.
 """
@@ -29,8 +29,11 @@ from abeyance.world import from_micros, to_micros
 _log = logging.getLogger("abeyance.projections")
 
 _LIVE = "(SELECT generation FROM read_models WHERE name = 'waits' AND live)"
-_COLUMNS = "run_id, key, workspace, project, since, due, node, tool, tool_version, name, line"
+_COLUMNS = "run_id, opened, key, workspace, project, since, due, node, tool, tool_version, name, line"
 _FROM = f"SELECT {_COLUMNS} FROM waits_list WHERE generation = {_LIVE} AND since IS NOT NULL"
+
+# What a partial index's condition must be told, since a value isn't known when a plan is made.
+_INDEXED = {"name": " AND name <> ''", "tool": " AND tool <> ''"}
 
 What = Literal["open", "reach", "move", "close", "close-call", "close-losers", "close-all"]
 
@@ -230,7 +233,7 @@ _MAKERS: Mapping[type[e.Event], Callable[[Recorded, Any], Iterable[WaitChange]]]
 _TOPICS = frozenset(kind.topic for kind in _MAKERS)
 
 
-def query_of(wanted: WaitsFilter, after: tuple[int, UUID, str] | None, limit: int) -> tuple[str, list[Any]]:
+def query_of(wanted: WaitsFilter, after: tuple[int, UUID, int] | None, limit: int) -> tuple[str, list[Any]]:
     """The statement that finds the oldest waits that fit, after a place in the list, and its values."""
     values: list[Any] = []
 
@@ -238,7 +241,9 @@ def query_of(wanted: WaitsFilter, after: tuple[int, UUID, str] | None, limit: in
         values.append(value)
         return f"${len(values)}"
 
-    text = f"{_FROM} AND workspace = {bound(wanted.workspace)}"
+    # A run has few waits: they are found by its id, and no index of workspaces is to be preferred.
+    workspace = "workspace" if wanted.run_id is None else "workspace || ''"
+    text = f"{_FROM} AND {workspace} = {bound(wanted.workspace)}"
     for column, given in (
         ("project", wanted.project),
         ("run_id", wanted.run_id),
@@ -247,14 +252,16 @@ def query_of(wanted: WaitsFilter, after: tuple[int, UUID, str] | None, limit: in
         ("kind", wanted.kind),
     ):
         if given is not None:
-            text += f" AND {column} = {bound(given)}"
+            text += f" AND {column} = {bound(given)}{_INDEXED.get(column, '')}"
+    if wanted.kind is not None and wanted.kind != "token":
+        text += " AND kind <> 'token'"
     if after is not None:
-        text += f" AND (since, run_id, key) > ({', '.join(map(bound, after))})"
-    return f"{text} ORDER BY since, run_id, key LIMIT {bound(limit)}", values
+        text += f" AND (since, run_id, opened) > ({', '.join(map(bound, after))})"
+    return f"{text} ORDER BY since, run_id, opened LIMIT {bound(limit)}", values
 
 
 def _view(row: Sequence[Any]) -> WaitView:
-    run_id, key, workspace, project, since, due, node, tool, tool_version, name, line = row
+    run_id, _, key, workspace, project, since, due, node, tool, tool_version, name, line = row
     return WaitView(
         id=id_of(key),
         run_id=to_uuid(run_id),
@@ -274,20 +281,23 @@ def _view(row: Sequence[Any]) -> WaitView:
 
 def format_cursor(row: Sequence[Any]) -> str:
     """The cursor of the page that begins after this row."""
-    text = json.dumps([row[4], to_uuid(row[0]).hex, row[1]], separators=(",", ":"))
+    text = json.dumps([row[5], to_uuid(row[0]).hex, row[1]], separators=(",", ":"))
     return base64.urlsafe_b64encode(b"w" + text.encode()).decode().rstrip("=")
 
 
-def parse_cursor(cursor: str) -> tuple[int, UUID, str]:
+def parse_cursor(cursor: str) -> tuple[int, UUID, int]:
     """The place that `format_cursor` wrote. Raises `InvalidCursorError` for any other text."""
     wrong = InvalidCursorError("the cursor wasn't made by this list")
     try:
         stored = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        since, run_id, key = json.loads(stored[1:])
-        place = (since, UUID(run_id), key)
+        since, run_id, opened = json.loads(stored[1:])
+        place = (since, UUID(run_id), opened)
     except (binascii.Error, ValueError, TypeError, AttributeError, RecursionError):
         raise wrong from None
-    whole = isinstance(since, int) and not isinstance(since, bool) and 0 <= since < 1 << 62
-    if not stored.startswith(b"w") or not whole or not isinstance(key, str) or "\0" in key:
+    if not stored.startswith(b"w") or not _is_count(since) or not _is_count(opened):
         raise wrong
     return place
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62

@@ -25,13 +25,15 @@ CREATE TABLE waits_list (
     autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_scale_factor = 0.05
 );
-CREATE INDEX waits_list_since ON waits_list (generation, workspace, since, run_id, key) WHERE since IS NOT NULL;
-CREATE INDEX waits_list_project ON waits_list (generation, workspace, project, since, run_id, key)
-    WHERE since IS NOT NULL;
-CREATE INDEX waits_list_run ON waits_list (generation, workspace, run_id, since, key) WHERE since IS NOT NULL;
-CREATE INDEX waits_list_kind ON waits_list (generation, workspace, kind, since, run_id, key) WHERE since IS NOT NULL;
-CREATE INDEX waits_list_name ON waits_list (generation, workspace, name, since, run_id, key) WHERE since IS NOT NULL;
-CREATE INDEX waits_list_tool ON waits_list (generation, workspace, tool, since, run_id, key) WHERE since IS NOT NULL;
+-- Each ends in the list's order. Most waits are wait tokens, so an index of kinds has the others alone; a run's few
+-- waits are found by the primary key.
+CREATE INDEX waits_list_since ON waits_list (generation, workspace, since, run_id, opened) WHERE since IS NOT NULL;
+CREATE INDEX waits_list_kind ON waits_list (generation, workspace, kind, since, run_id, opened)
+    WHERE since IS NOT NULL AND kind <> 'token';
+CREATE INDEX waits_list_name ON waits_list (generation, workspace, name, since, run_id, opened)
+    WHERE since IS NOT NULL AND name <> '';
+CREATE INDEX waits_list_tool ON waits_list (generation, workspace, tool, since, run_id, opened)
+    WHERE since IS NOT NULL AND tool <> '';
 
 -- Apply changes one after the other; what each field means to which change is in `abeyance.projections.waits_list`.
 CREATE FUNCTION waits_list_apply(

@@ -19,10 +19,12 @@ CREATE TABLE waits_list (
     line TEXT NOT NULL,
     PRIMARY KEY (generation, run_id, key)
 ) WITHOUT ROWID;
-CREATE INDEX waits_list_since ON waits_list (generation, workspace, since, run_id, key) WHERE since IS NOT NULL;
-CREATE INDEX waits_list_project ON waits_list (generation, workspace, project, since, run_id, key)
-    WHERE since IS NOT NULL;
-CREATE INDEX waits_list_run ON waits_list (generation, workspace, run_id, since, key) WHERE since IS NOT NULL;
-CREATE INDEX waits_list_kind ON waits_list (generation, workspace, kind, since, run_id, key) WHERE since IS NOT NULL;
-CREATE INDEX waits_list_name ON waits_list (generation, workspace, name, since, run_id, key) WHERE since IS NOT NULL;
-CREATE INDEX waits_list_tool ON waits_list (generation, workspace, tool, since, run_id, key) WHERE since IS NOT NULL;
+-- Each ends in the list's order. Most waits are wait tokens, so an index of kinds has the others alone; a run's few
+-- waits are found by the primary key.
+CREATE INDEX waits_list_since ON waits_list (generation, workspace, since, run_id, opened) WHERE since IS NOT NULL;
+CREATE INDEX waits_list_kind ON waits_list (generation, workspace, kind, since, run_id, opened)
+    WHERE since IS NOT NULL AND kind <> 'token';
+CREATE INDEX waits_list_name ON waits_list (generation, workspace, name, since, run_id, opened)
+    WHERE since IS NOT NULL AND name <> '';
+CREATE INDEX waits_list_tool ON waits_list (generation, workspace, tool, since, run_id, opened)
+    WHERE since IS NOT NULL AND tool <> '';
