@@ -7,6 +7,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,13 @@ from abeyance.verifier.command import verify
 from abeyance.verifier.verification import Wanted
 from tests.support.bundles import (
     FIRST_RUN,
+    FOREIGN,
     ROOT_KEY,
     Line,
     body_of,
     bundle_of,
     export,
+    forged,
     lines_of,
     resealed,
     signed,
@@ -35,7 +38,6 @@ sync_api = pytest.importorskip("playwright.sync_api")
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-FOREIGN = FileSigner.from_seed(b"\x09" * 32)
 Check = Callable[..., tuple[str, list[str]]]
 
 
@@ -224,3 +226,93 @@ class TestTampering:
         verdicts = {check(resealed(each))[0] for each in (*dropped, *unproved)}
 
         assert {"tampered"} == verdicts
+
+
+EVENT_KEY = FileSigner.from_seed(b"\x0a" * 32)
+FOREIGN_KEY = base64.b64encode(FOREIGN.public_key).decode()
+SALT, SIZE, DIGEST = b"\x01" * 32, 300, sha256(b"content").digest()
+COMMITTED = {"scheme": "s1", "sha256": sha256(SALT + SIZE.to_bytes(8) + DIGEST).hexdigest(), "size": 512}
+OPENING = {"salt": base64.b64encode(SALT).decode(), "size": SIZE, "sha256": DIGEST.hex()}
+
+
+def told(topic: str, data: dict[str, Any], *places: int) -> Any:
+    """A change of a history: the records at these places say something else."""
+
+    def change(index: int, body: dict[str, Any]) -> None:
+        if index in places:
+            body |= {"t": topic, "data": data}
+
+    return change
+
+
+class TestWholeHistories:
+    """Right in every signature and hash under another root key, which is pinned: what else must hold."""
+
+    @pytest.fixture
+    def both(self, check: Check, tmp_path: Path) -> Callable[[bytes], tuple[str, list[str]]]:
+        def run(bundle: bytes) -> tuple[str, list[str]]:
+            file = tmp_path / "bundle.jsonl"
+            file.write_bytes(bundle)
+            program = verify(file, Wanted(pinned=FOREIGN.public_key), jobs=1)
+            verdict, found = check(bundle, FOREIGN_KEY)
+            assert program["verdict"] == verdict
+            assert len(program["findings"]) == len(found)
+            return verdict, found
+
+        return run
+
+    def test_it_is_verified_under_its_own_root_alone(
+        self, whole: list[Line], both: Any, check: Check
+    ) -> None:
+        assert ("verified", []) == both(forged(whole))
+        assert "tampered" == check(forged(whole))[0]
+
+    @pytest.mark.parametrize(
+        ("topic", "data", "places", "verdict", "said"),
+        [
+            ("wait-token-discarded", {"wait": "none"}, (6,), "tampered", "never held"),
+            ("wait-token-completed", {"wait": "one"}, (5, 6), "tampered", "second answer"),
+            ("wait-token-completed", {}, (6,), "tampered", "names no wait"),
+            ("completed", {}, (5,), "tampered", "follows the event that ended"),
+            ("suspended", {}, (3,), "tampered", "doesn't begin with"),
+            ("key-retired", {"kid": EVENT_KEY.kid.hex()}, (40,), "tampered", "doesn't certify"),
+            ("key-retired", {"kid": "0" * 16}, (40,), "tampered", "without what it must hold"),
+            (
+                "key-revoked", {"kid": EVENT_KEY.kid.hex(), "since": "2026-12-01T00:00:00.000000Z"}, (50,),
+                "policy", "is suspect",
+            ),
+        ],
+    )  # fmt: skip
+    def test_a_rule_that_is_broken_is_found(
+        self, whole: list[Line], both: Any, topic: str, data: Any, places: Any, verdict: str, said: str
+    ) -> None:
+        found = both(forged(whole, told(topic, data, *places)))
+
+        assert verdict == found[0]
+        assert any(said in each for each in found[1])
+
+    @pytest.mark.parametrize(
+        ("opening", "verdict"),
+        [
+            (OPENING, "verified"),
+            ({**OPENING, "size": 299}, "tampered"),
+            ({**OPENING, "sha256": "0" * 64}, "tampered"),
+            ({**OPENING, "size": -1}, "tampered"),
+        ],
+    )
+    def test_an_opening_is_held_to_what_was_signed(
+        self, whole: list[Line], both: Any, opening: dict[str, Any], verdict: str
+    ) -> None:
+        lines = lines_of(forged(whole, told("call-completed", {"op": "1", "output": COMMITTED}, 7)))
+
+        assert verdict == both(resealed([*lines[:9], {"i": 7, "opening": opening}, *lines[9:]], EVENT_KEY))[0]
+
+    @pytest.mark.parametrize(("ranges", "verdict"), [([[5, 6]], "verified"), ([[6, 9]], "tampered")])
+    def test_a_purged_record_is_held_to_a_signed_purge(
+        self, whole: list[Line], both: Any, ranges: list[list[int]], verdict: str
+    ) -> None:
+        lines = lines_of(forged(whole, told("purged", {"ranges": ranges}, 49)))
+        leaf = sha256(b"\0" + base64.b64decode(lines[6]["event"]["payload"])).digest()
+        stub = {"i": 5, "leaf": base64.b64encode(leaf).decode(), "purged": 49}
+
+        assert verdict == both(resealed([*lines[:6], stub, *lines[7:]], EVENT_KEY))[0]

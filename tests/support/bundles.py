@@ -9,12 +9,14 @@ from typing import Any
 from uuid import UUID
 
 from abeyance.audit.export import Exporter, Filter
+from abeyance.audit.notes import Checkpoint, sign_note
 from abeyance.crypto.signing import FileSigner, pae, pae_of
 from abeyance.journal.sqlite import open_sqlite, open_sqlite_keys
 from abeyance.verifier.bundle import dump
+from abeyance.verifier.hashing import Tree, hash_leaf
 from abeyance.verifier.signatures import BUNDLE_TYPE
 from tests.support.logs import CODEC, LOG_SIGNER, answered_run, open_log
-from tests.unit.projections.histories import ROOT, SIGNER, START, FixedWorld
+from tests.unit.projections.histories import ORIGIN, ROOT, SIGNER, START, FixedWorld
 
 RUNS = 8
 """How many runs the usual bundle has: with the log's own entries 51 records."""
@@ -95,3 +97,35 @@ def signed(line: Line, body: dict[str, Any], signer: FileSigner = SIGNER) -> Lin
 ROOT_KEY = base64.b64encode(ROOT.public_key).decode()
 FIRST_RUN = UUID(int=1)
 LOG_KEY = LOG_SIGNER
+FOREIGN = FileSigner.from_seed(b"\x09" * 32)
+"""A root key that is not the log's."""
+
+_BY_ROOT = ("log-opened", "key-added", "key-retired", "key-revoked")
+
+
+def forged(lines: Sequence[Line], change: Callable[[int, dict[str, Any]], None] = lambda *_: None) -> bytes:
+    """The same history under other keys, `FOREIGN` the root: every signature, hash and proof is right. What
+    `change` does to a body, by its index, is signed.
+    """
+    event_key, log_key = FileSigner.from_seed(b"\x0a" * 32), FileSigner.from_seed(b"\x0b" * 32)
+    tree, made, leaves = Tree(), list[Line](), dict[str, str]()
+    for line in lines:
+        if "event" not in line:
+            made.append(line)
+            continue
+        body = body_of(line)
+        change(line["i"], body)
+        body["prev"] = leaves.get(body["run"])
+        signer = FOREIGN if body["t"] in _BY_ROOT else event_key
+        if body["t"] == "log-opened":
+            body["data"]["root"] = base64.b64encode(FOREIGN.public_key).decode()
+        elif body["t"] == "key-added":
+            added = event_key if body["data"]["use"] == "events" else log_key
+            body["data"] |= {"key": base64.b64encode(added.public_key).decode(), "kid": added.kid.hex()}
+        body["kid"] = signer.kid.hex()
+        made.append(signed(line, body, signer))
+        leaf = hash_leaf(base64.b64decode(made[-1]["event"]["payload"]))
+        leaves[body["run"]] = leaf.hex()
+        tree.append(leaf)
+    note = sign_note(Checkpoint(ORIGIN, tree.size, tree.root()).text, ORIGIN, log_key)
+    return resealed([{"checkpoint": note} if "checkpoint" in line else line for line in made], event_key)

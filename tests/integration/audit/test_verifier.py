@@ -15,25 +15,24 @@ import pytest
 
 from abeyance.audit.export import Filter
 from abeyance.audit.notes import Checkpoint, sign_note
-from abeyance.crypto.signing import FileSigner
 from abeyance.verifier.command import main, verify
 from abeyance.verifier.hashing import Tree, hash_leaf
 from abeyance.verifier.verification import Wanted
 from tests.support.bundles import (
     FIRST_RUN,
+    FOREIGN,
     LOG_KEY,
     ROOT_KEY,
     Line,
     body_of,
     bundle_of,
     export,
+    forged,
     lines_of,
     resealed,
     signed,
 )
 from tests.unit.projections.histories import ORIGIN, ROOT, START
-
-FOREIGN = FileSigner.from_seed(b"\x09" * 32)
 
 
 @pytest.fixture(scope="module")
@@ -232,8 +231,8 @@ class TestTampering:
 
     def test_a_bundle_that_brings_its_own_keys_is_found(self, whole: list[Line], check: Any) -> None:
         """All signed anew by another root, event and log key: right in itself, but not the pinned log."""
-        report = check(_forged(whole))
-        unpinned = check(_forged(whole), pinned=None)
+        report = check(forged(whole))
+        unpinned = check(forged(whole), pinned=None)
 
         assert (1, 3) == (report["exitCode"], unpinned["exitCode"])
 
@@ -247,31 +246,6 @@ class TestTampering:
         ]
 
         assert [9, 19, 29] == found
-
-
-def _forged(lines: list[Line]) -> bytes:
-    """The same history under other keys, in which every signature, hash and proof is right."""
-    event_key, log_key = FileSigner.from_seed(b"\x0a" * 32), FileSigner.from_seed(b"\x0b" * 32)
-    tree, forged, leaves = Tree(), list[Line](), dict[str, str]()
-    for line in lines:
-        if "event" not in line:
-            forged.append(line)
-            continue
-        body = body_of(line)
-        body["prev"] = leaves.get(body["run"])
-        signer = event_key
-        if body["t"] == "log-opened":
-            body["data"]["root"], signer = base64.b64encode(FOREIGN.public_key).decode(), FOREIGN
-        elif body["t"] == "key-added":
-            added, signer = (event_key if body["data"]["use"] == "events" else log_key), FOREIGN
-            body["data"] |= {"key": base64.b64encode(added.public_key).decode(), "kid": added.kid.hex()}
-        body["kid"] = signer.kid.hex()
-        forged.append(signed(line, body, signer))
-        leaf = hash_leaf(base64.b64decode(forged[-1]["event"]["payload"]))
-        leaves[body["run"]] = leaf.hex()
-        tree.append(leaf)
-    note = sign_note(Checkpoint(ORIGIN, tree.size, tree.root()).text, ORIGIN, log_key)
-    return resealed([{"checkpoint": note} if "checkpoint" in line else line for line in forged], event_key)
 
 
 def _checkpoint_at(lines: list[Line], size: int) -> str:
