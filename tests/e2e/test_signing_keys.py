@@ -2,9 +2,11 @@
 
 import json
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.support.fleet import Fleet, fleet
@@ -42,6 +44,28 @@ class TestRotation:
         servers.until(lambda: _taken(servers, link), "the answer is taken")
         assert "completed" == servers.settled(run["id"])["status"]
         assert "signing-key-retired" in servers.servers[0].printed
+        assert "verified" == verdict(servers)
+
+    def test_servers_with_the_old_and_the_new_key_take_each_others_answers(self, servers: Fleet) -> None:
+        """As in a rolling restart: the old one runs since before there was a new key."""
+        kept = servers.folder / "kept.pem"
+        shutil.copy(servers.folder / "keys" / "event.pem", kept)
+        servers.serve(ABEYANCE_EVENT_KEY=str(kept), ABEYANCE_EXECUTE="off", ABEYANCE_WORKERS="1")
+        run_keys(servers, "rotate")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        servers.serve(ABEYANCE_PORT=str(port), ABEYANCE_WORKERS="1")
+        run = servers.start("fleet.strict", "both", wait=False)  # written by the old key, executed by the new
+
+        assert 200 == servers.post(servers.link("both"), ANSWER).status  # on a wait that the new key opened
+        assert "completed" == servers.settled(run["id"])["status"]
+        with psycopg.connect(servers.database_url or "") as database:
+            signers = database.execute(
+                "SELECT count(DISTINCT substring(state FOR 8)) FROM journal_events WHERE originator_id = %s",
+                (run["id"],),
+            ).fetchone()
+        assert (2,) == signers
         assert "verified" == verdict(servers)
 
     def test_a_server_whose_key_is_gone_for_good_says_so_and_ends(self, servers: Fleet) -> None:

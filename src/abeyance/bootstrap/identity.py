@@ -144,6 +144,10 @@ def check_keys(identity: Identity, keys: DeploymentKeys) -> None:
         raise ConfigurationError(
             "this store's log doesn't certify the event key; use one that `abeyance keys signing list` shows"
         )
+    if identity.log_keys and keys.log.kid not in identity.log_keys:
+        raise ConfigurationError(
+            "this store's log doesn't certify the log key; use one that `abeyance keys signing list` shows"
+        )
     for name, kid in (("event", keys.event.kid), ("log", keys.log.kid)):
         if kid in identity.ended:
             raise ConfigurationError(

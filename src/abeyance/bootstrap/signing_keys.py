@@ -74,7 +74,11 @@ class SigningKeys:
         new = FileSigner.from_seed(os.urandom(32))
         draft = folder / f"{name}-{new.kid.hex()}.pem"
         write_new(draft, new.to_pem())
-        asyncio.run(self._add(new.public_key, use))
+        try:
+            asyncio.run(self._add(new.public_key, use))
+        except ConfigurationError:  # refused before anything was sent; else the key may be certified: keep it
+            draft.unlink()
+            raise
         kept = folder / f"{name}-{old.kid.hex()}.pem"
         if not kept.exists():
             os.link(file, kept)

@@ -1,6 +1,7 @@
 """Rotating, retiring and revoking the deployment's signing keys, as an operator does it, on each store."""
 
 import asyncio
+import json
 import sqlite3
 import sys
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from typer.testing import CliRunner
 
 from abeyance.audit.export import Exporter, Filter
 from abeyance.bootstrap import verify_store
@@ -18,6 +20,7 @@ from abeyance.bootstrap.logkeeping import open_log
 from abeyance.bootstrap.reading import open_reading
 from abeyance.bootstrap.signing_keys import SigningKeys, watch_keys
 from abeyance.bootstrap.stores import Stores, open_stores
+from abeyance.cli.app import app
 from abeyance.crypto.signing import FileSigner, public_pem
 from abeyance.errors import BadInputError, ConfigurationError, SigningKeyRetiredError
 from abeyance.journal.events import DEPLOYMENT_STREAM, WorkspaceCreated
@@ -285,7 +288,21 @@ class TestRoot:
 
         with pytest.raises(ConfigurationError, match="root key"):
             rotated.keys.retire(rotated.old)
+        files = sorted(file.name for file in rotated.folder.iterdir())
+        with pytest.raises(ConfigurationError, match="root key"):
+            rotated.keys.rotate("events")
         assert {rotated.old: "active", rotated.new: "active"} == rotated.states()
+        assert files == sorted(file.name for file in rotated.folder.iterdir())
+
+    @pytest.mark.parametrize("name", ["event", "log"])
+    def test_a_start_certifies_no_key_that_was_put_in_the_folder(
+        self, settings: Settings, tmp_path: Path, name: str
+    ) -> None:
+        """Though the root key lies beside it."""
+        (tmp_path / "keys" / f"{name}.pem").write_bytes(FileSigner.from_seed(b"\x0a" * 32).to_pem())
+
+        with pytest.raises(ConfigurationError, match=f"doesn't certify the {name} key"):
+            asyncio.run(write(settings, "foreign"))
 
     def test_a_key_is_certified_by_its_public_half(self, settings: Settings, tmp_path: Path) -> None:
         """As one in a KMS must be: the private half never leaves it."""
@@ -358,3 +375,32 @@ class TestLearning:
                 return root.kid in stores.desk.public_keys, log.kid in stores.identity.log_keys
 
         assert (False, True) == asyncio.run(run())
+
+
+class TestCommands:
+    def test_they_print_the_keys_as_json(self, settings: Settings, tmp_path: Path) -> None:
+        """Added, revoked and listed from the command line."""
+        env = {
+            "ABEYANCE_DATA_DIR": str(settings.data_dir),
+            "ABEYANCE_KEY_DIR": str(settings.key_dir),
+            "ABEYANCE_DATABASE_URL": settings.database_url or f"sqlite:///{settings.journal_file}",
+        }
+        other = FileSigner.from_seed(b"\x0b" * 32)
+        (tmp_path / "other.pem").write_bytes(other.to_pem())
+
+        def run(*words: str) -> object:
+            done = CliRunner().invoke(app, ["keys", "signing", *words], env=env)
+            assert 0 == done.exit_code, done.output
+            return json.loads(done.stdout)
+
+        added = run("add", str(tmp_path / "other.pem"))
+        revoked = run("revoke", other.kid.hex(), "--since", "2026-11-30T08:00:00Z")
+        listed = run("list")
+
+        assert isinstance(added, dict)
+        assert isinstance(listed, list)
+        assert "active" == added["state"]
+        assert revoked == listed[-1]
+        assert [("events", "active"), ("log", "active"), ("events", "revoked")] == [
+            (key["use"], key["state"]) for key in listed
+        ]
