@@ -207,3 +207,14 @@ def _ask(api: FakeApi) -> None:
         client.runs.list(status="failed", definition="f", label=("a", "b&c"), limit=3, cursor="c")
         client.runs.journal("r", after=4, limit=5, content=True)
         client.audit.log(after=0, limit=6, run_id=samples.RUN_ID, kind="started")
+
+
+class TestUnavailable:
+    @pytest.mark.parametrize("code", ["tenant-state-unavailable", "signing-key-retired"])
+    def test_a_process_that_cant_write_now_is_one_error_to_the_app(self, code: str) -> None:
+        """Whether its store is gone or its signing key: the same request works later, or at another process."""
+        refusal = client_errors.Refusal(503, code, "", {}, None, 1)
+
+        error = client_errors.error_of(refusal)
+
+        assert (client_errors.Unavailable, code) == (type(error), error.code)

@@ -224,6 +224,7 @@ _BY_CODE: dict[str, type[ApiError]] = {
     "request-too-large": RequestTooLarge,
     "rate-limit-exceeded": RateLimited,
     "tenant-state-unavailable": Unavailable,
+    "signing-key-retired": Unavailable,
 }
 
 
