@@ -212,7 +212,7 @@ def _ask(api: FakeApi) -> None:
 class TestUnavailable:
     @pytest.mark.parametrize("code", ["tenant-state-unavailable", "signing-key-retired"])
     def test_a_process_that_cant_write_now_is_one_error_to_the_app(self, code: str) -> None:
-        """Whether its store is gone or its signing key: the same request works later, or at another process."""
+        """Whether its store is gone or its signing key: the same request works later, or elsewhere."""
         refusal = client_errors.Refusal(503, code, "", {}, None, 1)
 
         error = client_errors.error_of(refusal)
