@@ -189,4 +189,4 @@ async def test_a_waiting_run_takes_less_than_four_and_a_half_kilobytes(
         table: database.execute("SELECT pg_total_relation_size(%s)", (table,)).fetchone()[0] / runs  # type: ignore[index]
         for table in TABLES
     }
-    assert sum(sizes.values()) < 4_500, sizes
+    assert sum(sizes.values()) < 4.5 * 1_024, sizes
