@@ -50,7 +50,9 @@ takes an answer by the checks of the link, in their order, with the same statuse
   where a value breaks which rule, as a JSON pointer and a JSON Schema keyword, never the value. A member that
   is missing has the path that it would have: `{"path": "/pickupAt", "rule": "required"}`.
 - **Before the API** the server itself answers, in text and without these headers: `414` to a request line
-  over 4,094 bytes, `431` to a header over 8,190 bytes or to over 100 headers, `400` to what isn't HTTP/1.1.
+  over 4,094 bytes, `431` to a header over 8,190 bytes or to over 100 headers, `400` to what isn't HTTP/1.1,
+  `501` to a transfer encoding but chunked, `403` to a WebSocket. A number of 5,000 digits as a length closes
+  the connection.
 - **Fields may be added** to answers; leave aside those that you don't know.
 
 ## Idempotency-Key

@@ -91,3 +91,22 @@ class TestWorker:
 
         assert [200, 200, 200, 404, 404] == answers
         assert 404 == client.simulate_post(LINK).status_code
+
+
+class TestWebSockets:
+    @pytest.mark.anyio
+    @pytest.mark.parametrize("path", ["/health", "/v1/runs", "/v1/wait-tokens/a/b/complete", "/nowhere"])
+    async def test_a_handshake_is_refused_and_reaches_no_handler(self, path: str) -> None:
+        """Without a key, an error or a line in the log."""
+        sent: list[dict[str, Any]] = []
+        scope = {"type": "websocket", "path": path, "headers": [], "query_string": b"", "subprotocols": []}
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "websocket.connect"}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        await api(FakeRuns())(scope, receive, send)
+
+        assert [{"type": "websocket.close", "code": 1008}] == sent

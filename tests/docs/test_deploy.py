@@ -40,12 +40,12 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def complaint(words: list[str]) -> str | None:
-    """Why the command line can't be a command, if it can't: an unknown word or option."""
+    """Why the command line can't be a command or a group of them, if it can't: an unknown word or option."""
     command: Any = get_command(app)
     while words and hasattr(command, "commands") and words[0] in command.commands:
         command = command.commands[words.pop(0)]
     if hasattr(command, "commands"):
-        return f"no command: {words[:1]}"
+        return f"no command: {words[:1]}" if words or command is get_command(app) else None
     options = {name for parameter in command.params for name in parameter.opts + parameter.secondary_opts}
     unknown = [word for word in words if word.startswith("-") and word.partition("=")[0] not in options]
     return f"unknown: {unknown}" if unknown else None

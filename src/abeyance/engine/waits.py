@@ -212,6 +212,7 @@ class Waits:
                 raise _damaged() from error
             except RefusedError:
                 if actor is None:
+                    await self._refuse_closed(run_id, wait_id)  # it may have closed since it was looked at
                     raise
                 by_rows = True
                 continue

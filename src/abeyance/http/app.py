@@ -172,6 +172,10 @@ class Api(App[Request, Response]):
         self, scope: dict[str, Any], receive: Any, send: Any
     ) -> None:
         """See the ASGI specification."""
+        if scope["type"] == "websocket":  # this API has none: the handshake is refused before any handler
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+            return
         if scope["type"] == "http":
             scope = _readable(scope)
         try:

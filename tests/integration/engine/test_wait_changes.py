@@ -453,3 +453,33 @@ class TestShow:
                 await process.waits.get(slept.id, "timer:2")
             await process.runs.cancel(slept.id)
             assert "cancelled" == (await process.waits.get(slept.id, "timer:1")).state
+
+
+class TestOvertaken:
+    @pytest.mark.parametrize("name", CHANGES)
+    async def test_an_answer_between_two_reads_closes_the_wait_for_the_change(
+        self, deployment: Deployment, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The wait's row was read while it was open, the run's history when it wasn't any more."""
+        carrier = Carrier()
+        ship = one_step(pausing(carrier, output=Loose))
+        async with deployment.process(ship) as one, deployment.process(ship) as two:
+            run_id, wait = await waiting(one, ship)
+            find_wait = two.executor.store.find_wait
+            overtaken = False
+
+            async def overtake(run: UUID, key: UUID, ordinal: int) -> object:
+                nonlocal overtaken
+                found = await find_wait(run, key, ordinal)
+                if not overtaken:
+                    overtaken = True
+                    await one.answer(carrier.urls[0], b"1")
+                    await one.settled(run_id)
+                return found
+
+            monkeypatch.setattr(two.executor.store, "find_wait", overtake)
+
+            with pytest.raises(WaitTokenClosedError) as refused:
+                await change(two, name, run_id, wait, deployment.world.now() + HOUR)
+
+            assert ("completed", True) == (refused.value.state, overtaken)

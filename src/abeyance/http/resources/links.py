@@ -67,10 +67,8 @@ class WaitTokenLink:
         await self._waiting.finish(link.answer(value))
         resp.data = ACCEPTED
 
-    async def answer_odd(self, req: Request, resp: Response | None, **fields: str) -> None:
+    async def answer_odd(self, req: Request, resp: Response, **fields: str) -> None:
         """Answer a link that the router doesn't match as any wrong link is answered."""
-        if resp is None:  # a WebSocket
-            raise WaitTokenNotFoundError
         req.context.route = TEMPLATE
         if req.method != "POST":
             raise MethodNotAllowedError("POST")
