@@ -67,8 +67,9 @@ class WaitTokenLink:
         await self._waiting.finish(link.answer(value))
         resp.data = ACCEPTED
 
-    async def answer_odd(self, req: Request, resp: Response, **fields: str) -> None:
+    async def answer_odd(self, req: Request, resp: Response | None, **fields: str) -> None:
         """Answer a link that the router doesn't match as any wrong link is answered."""
+        assert resp is not None  # a WebSocket comes no further than `Api`
         req.context.route = TEMPLATE
         if req.method != "POST":
             raise MethodNotAllowedError("POST")
