@@ -193,7 +193,7 @@ class WaitTokenNotFoundError(NotFoundError):
     """No wait has this link, or the run has no such wait. Wrong and unknown answer alike."""
 
     code = "wait-token-not-found"
-    message = "no wait has this link"
+    message = "there is no such wait: no link and no id of a wait is this one"
 
 
 class WorkspaceNotFoundError(NotFoundError):
@@ -239,7 +239,7 @@ class TenantStateError(RefusedError):
     code = "tenant-state-conflict"
 
     def __init__(self, state: str) -> None:
-        super().__init__(f"it is there and {state}, which this doesn't change")
+        super().__init__(f"it exists already and is {state}, from which this doesn't lead on")
         self.state = state
 
 

@@ -26,6 +26,7 @@ from abeyance.bootstrap.limits import open_link_limit
 from abeyance.bootstrap.logs import GunicornLog, configure_logging
 from abeyance.bootstrap.once import Once
 from abeyance.bootstrap.opening import Engine, open_engine
+from abeyance.bootstrap.ports import wait_for_port
 from abeyance.bootstrap.signing_keys import watch_keys
 from abeyance.bootstrap.tables import log_rows
 from abeyance.console.app import create_app
@@ -272,10 +273,11 @@ def serve_dev(settings: Settings, *, reload: bool, announce: Announce) -> None:
 
 
 def _check_that_nobody_serves(settings: Settings) -> None:
-    """Refuse a second process on a SQLite store before anybody is told where it listens."""
+    """Refuse a second process on a SQLite store, or on this port, before anybody is told where it listens."""
     file = settings.journal_file
     if file is not None:
         FolderLock.acquire(file.with_suffix(".lock"), mounted_filesystem).release()
+    wait_for_port(settings)
 
 
 def _check_that_the_log_has_a_name(settings: Settings) -> None:

@@ -41,7 +41,14 @@ def export(
     if b'{"end":' not in newest:
         raise UnexpectedReply(f"the export was cut off; what came is in {draft}")
     draft.rename(out)
-    print(f"{lines} lines in {out}. Verify them: abeyance audit verify {out} --root-key KEY", file=sys.stderr)
+    print(
+        f"{lines} lines in {out}. Verify them: abeyance audit verify {out} --root-key root.pub",
+        file=sys.stderr,
+    )
+    print(
+        "root.pub is in the folder of the deployment's keys (`abeyance dev`: .abeyance/keys).",
+        file=sys.stderr,
+    )
 
 
 def verifier(
@@ -64,7 +71,8 @@ def verifier(
     _check_new(target)
     target.write_text(read_page() if html else assemble(__version__), "utf-8")
     print(
-        f"{target}: give it to the auditor, with the log's root key (openssl reads it too).", file=sys.stderr
+        f"{target}: give it to the auditor, with root.pub from the folder of the deployment's keys.",
+        file=sys.stderr,
     )
 
 

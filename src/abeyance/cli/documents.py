@@ -60,7 +60,7 @@ def _parse(option: str, raw: bytes, *, inline: bool) -> JsonText:
 def _hint(option: str, raw: bytes) -> str:
     """Add advice: PowerShell, cmd.exe and an unquoted word take quotes away; what is left looks like this."""
     if raw[:1] in b"{[" and b'"' not in raw:
-        return f"; the shell has taken its quotes away: put it in a file and use {option}=@file"
+        return f"; perhaps the shell has taken its quotes away: put it in a file and use {option}=@file"
     return f"; JSON in a file is easier to quote: {option}=@file"
 
 

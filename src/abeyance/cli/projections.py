@@ -13,11 +13,13 @@ projections = typer.Typer(help="Rebuild and check what is read from the journal.
 def rebuild(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="The read model, e.g. runs or audit_log.", show_default=False),
+        typer.Argument(metavar="NAME", help="The read model, runs or waits.", show_default=False),
     ],
     db: Database = None,
 ) -> None:
-    """Build a read model anew beside the old one, and swap them; the system may run meanwhile."""
+    """Build a read model anew beside the old one, and swap them. On PostgreSQL the system may run meanwhile,
+    on SQLite it must be stopped.
+    """
     from abeyance.cli.output import print_value
     from abeyance.cli.serving import load_settings
 

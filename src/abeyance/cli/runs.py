@@ -34,7 +34,10 @@ def start(
         typer.Option(metavar="TIME", help="How long the run may last: 90s, 15m, 2h, 3d. Default: 30d."),
     ] = None,
     project: Annotated[
-        str | None, typer.Option(metavar="ID", help="The project that the run is in. Default: default.")
+        str | None,
+        typer.Option(
+            metavar="ID", help="The project that the run is in. Default: the one of your key, or default."
+        ),
     ] = None,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait until the run ends or suspends.")

@@ -10,7 +10,7 @@ OPEN = frozenset({"open", "waiting"})
 ROTATED = "This is the only time that the link is shown. All older links of this wait are dead."
 _ENDS = {
     "answered": "holds an answer that its run hasn't taken yet",
-    "completed": "was answered, or is over",
+    "completed": "was answered",
     "timed-out": "timed out",
     "cancelled": "was cancelled",
     "unused": "was never reached: its call ended otherwise",

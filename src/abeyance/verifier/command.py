@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -96,9 +97,13 @@ def _wanted(given: argparse.Namespace) -> Wanted:
 
 
 def _text_of(key: str) -> str:
-    """The key itself, or what the file with this name holds."""
+    """The key itself, or what the file with this name holds. Raises `ValueError` if it can be neither."""
     file = Path(key)
-    return file.read_text("utf-8") if len(key) < 4_096 and file.is_file() else key
+    if len(key) < 4_096 and file.is_file():
+        return file.read_text("utf-8")
+    if re.fullmatch(r"[A-Za-z0-9+/=]{44}|.*\+[0-9a-f]{8}\+[A-Za-z0-9+/=]+|-----BEGIN.*", key, re.DOTALL):
+        return key
+    raise ValueError(f"there is no file {key!r}, and it is no key in base64 either")
 
 
 def _report(verification: Verification, checked: int) -> dict[str, Any]:
@@ -154,6 +159,8 @@ def _text(report: dict[str, Any]) -> str:
         lines.append(
             f"  … {len(found)} findings in all: {', '.join(f'{n} {kind}' for kind, n in kinds.items())}"
         )
+    if report["log"] is None:
+        return "\n".join(lines)
     lines += ["Not checked:", *(f"  - {each}" for each in report["notChecked"])]
     lines += ["What this does not prove:", *(f"  - {each}" for each in report["notProven"])]
     return "\n".join(lines)

@@ -275,7 +275,9 @@ class Verification:
         if "complete" in self.wanted.require and (self.filtered or self.header["from"]):
             self.findings.add("incomplete", "bundle", "the bundle holds only a part of the log")
         if "answers" in self.wanted.require and self.openings < self._contents:
-            self.findings.add("incomplete", "opening", "not every content's size and digest is opened")
+            self.findings.add(
+                "incomplete", "opening", "the bundle doesn't tell the exact size and digest of every content"
+            )
         if "witness" in self.wanted.require and not self.checkpoints.witnessed:
             self.findings.add("policy", "checkpoint", "no known witness has signed the checkpoint")
         if self.wanted.pinned is None:

@@ -53,7 +53,11 @@ class EpochFiles:
         try:
             return unwrap_key(self._master_key, wrapped)
         except (ConfigurationError, ValueError) as error:
-            raise ConfigurationError(f"{file} is damaged, or was written under another master key") from error
+            raise ConfigurationError(
+                f"{file} is damaged, or was written under another master key: use the keys that this store "
+                "was made with (`abeyance dev` makes them in `keys` in the data folder), or set another "
+                "ABEYANCE_DATA_DIR"
+            ) from error
 
     def destroy_others(self, number: int) -> None:
         """Destroy every epoch's key but this one's."""
