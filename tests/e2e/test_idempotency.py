@@ -1,6 +1,7 @@
 """Idempotency keys over real servers: several processes at once, and kills between effect and reply."""
 
 import json
+import re
 import socket
 import threading
 import time
@@ -207,6 +208,18 @@ class TestHeaders:
         assert {"bad-input"} == {read(each)["error"]["code"] for each in refused}
 
 
+def whole_request(client: socket.socket) -> bytes:
+    """Head and body: a client may send them in two pieces."""
+    got = b""
+    while b"\r\n\r\n" not in got:
+        got += client.recv(65_536)
+    head, _, body = got.partition(b"\r\n\r\n")
+    length = int(re.search(rb"(?i)\r\ncontent-length: (\d+)", head)[1])  # type: ignore[index]
+    while len(body) < length:
+        body += client.recv(65_536)
+    return head + b"\r\n\r\n" + body
+
+
 @contextmanager
 def losing_first_reply(port: int) -> Iterator[int]:
     """A port that leads to `port`, and hangs up on the first client instead of giving it its reply."""
@@ -216,7 +229,7 @@ def losing_first_reply(port: int) -> Iterator[int]:
             for number in range(2):
                 client, _ = listener.accept()
                 with client, socket.create_connection(("127.0.0.1", port)) as server:
-                    server.sendall(client.recv(65_536))
+                    server.sendall(whole_request(client))
                     reply = server.recv(65_536)
                     if number > 0:
                         client.sendall(reply)
