@@ -6,7 +6,6 @@ an alarm, and nothing is signed.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -47,16 +46,21 @@ class LogKeeper:
     async def finish(self) -> None:
         """Sign what was committed up to now, as a process does before it ends."""
         if self.problem is None:
-            with contextlib.suppress(StoreUnavailableError):
-                await self._catch_up()
-            await self._advance()
+            await self._advance(self._catch_up)
 
-    async def _advance(self) -> None:
+    async def _advance(self, first: Callable[[], Awaitable[object]] | None = None) -> None:
         try:
+            if first is not None:
+                await first()
             while await self._kept.step():
                 pass
         except StoreUnavailableError as error:
             _log.warning("no checkpoint was signed: %s", error)
         except AbeyanceError as error:
-            self.problem = str(error)
-            _log.critical("error[%s]: %s; no checkpoint is signed from here on", error.code, error)
+            self._give_up(f"error[{error.code}]: {error}")
+        except Exception as error:  # whatever it is, nobody waits for this task to be told
+            self._give_up(f"{type(error).__name__} where a checkpoint was to be signed")
+
+    def _give_up(self, problem: str) -> None:
+        self.problem = problem
+        _log.critical("%s; no checkpoint is signed from here on", problem)

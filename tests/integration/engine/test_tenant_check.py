@@ -1,15 +1,9 @@
 """The check of read models finds states of tenants that their streams do not say."""
 
-from typing import Any
-
 import pytest
 
-from abeyance.errors import (
-    RefusedError,
-)
-from abeyance.journal.workspace_streams import workspace_stream
 from abeyance.projections.checking_tenants import tenant_drift
-from tests.support.engine import SIGNER, Deployment, EngineProcess
+from tests.support.engine import Deployment, EngineProcess
 
 pytestmark = pytest.mark.anyio
 
@@ -18,24 +12,6 @@ async def sweep(process: EngineProcess) -> None:
     """Search until nothing is due."""
     while await process.sweeper.sweep():
         pass
-
-
-async def logged(process: EngineProcess, workspace: str) -> list[tuple[str, Any]]:
-    """Topics and data of a workspace's stream, each event's signature and chain checked."""
-    rows, _ = await process.store.read_events(workspace_stream(workspace), after=0, limit=100, contents=False)
-    found = [process.desk.codec.verify(row, {SIGNER.kid: SIGNER.public_key}) for row in rows]
-    chain = [None, *(recorded.digest for recorded in found)]
-    assert [recorded.prev for recorded in found] == chain[: len(found)]
-    return [(recorded.topic, recorded.event.model_dump(exclude_none=True)) for recorded in found]
-
-
-async def code_of(process: EngineProcess, url: str, value: bytes = b"1") -> str | None:
-    """The code that an answer is refused with; `None` if it was taken."""
-    try:
-        await process.answer(url, value)
-    except RefusedError as error:
-        return error.code
-    return None
 
 
 async def _state(deployment: Deployment, table: str, state: str, where: str) -> None:
@@ -47,17 +23,6 @@ async def _state(deployment: Deployment, table: str, state: str, where: str) -> 
         await store.write(lambda cursor: cursor.execute(text).rowcount)
     else:
         await store.fetch(statement(text))  # type: ignore[attr-defined]
-
-
-async def _execute(deployment: Deployment, lite: str, postgres: str, run_id: Any, value: Any) -> None:
-    from abeyance.journal.postgres.wire import statement
-    from abeyance.journal.sqlite.store import SQLiteJournalStore
-
-    store = deployment.store
-    if isinstance(store, SQLiteJournalStore):
-        await store.write(lambda cursor: cursor.execute(lite.format(value), (run_id.bytes,)).rowcount)
-    else:
-        await store.fetch(statement(postgres.format(value), "uuid"), run_id)  # type: ignore[attr-defined]
 
 
 class TestCheck:

@@ -452,17 +452,6 @@ class TestSweep:
             assert "closed" == (await process.tenants.workspace("shop")).state
 
 
-async def _state(deployment: Deployment, table: str, state: str, where: str) -> None:
-    from abeyance.journal.postgres.wire import statement
-    from abeyance.journal.sqlite.store import SQLiteJournalStore
-
-    store, text = deployment.store, f"UPDATE {table} SET state = '{state}' WHERE {where}"
-    if isinstance(store, SQLiteJournalStore):
-        await store.write(lambda cursor: cursor.execute(text).rowcount)
-    else:
-        await store.fetch(statement(text))  # type: ignore[attr-defined]
-
-
 async def _execute(deployment: Deployment, lite: str, postgres: str, run_id: Any, value: Any) -> None:
     from abeyance.journal.postgres.wire import statement
     from abeyance.journal.sqlite.store import SQLiteJournalStore

@@ -4,27 +4,15 @@ import asyncio
 import json
 from datetime import timedelta
 from random import Random
-from typing import Any
 
 import pytest
 
-from tests.support.engine import Deployment, EngineProcess
+from tests.support.engine import Deployment
 from tests.support.keyed_requests import ECHO, Api, Forgetful, api_of, count_runs, rows_of
 
 pytestmark = pytest.mark.anyio
 DAY = timedelta(hours=24)
 START = b'{"flow":"t.echo","input":"hello"}'
-
-
-async def paused(process: EngineProcess, ship: Any) -> tuple[str, str]:
-    """A run that waits: its path and its wait's id."""
-    view = await process.start(ship)
-    assert view.waiting_for is not None
-    return f"/v1/runs/{view.id}", view.waiting_for.tokens[0].token_id
-
-
-def answer(token_id: str, value: object) -> bytes:
-    return json.dumps({"waitpointId": token_id, "value": value}).encode()
 
 
 class TestInterleavings:
