@@ -67,9 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return CODES["unusable"]
     report = verify(given.bundle, wanted, jobs=given.jobs)
-    print(json.dumps(report, indent=2, ensure_ascii=True) if given.json else _text(report))
+    # Before anything is printed: whoever reads only the first line closes the pipe.
     if given.save_checkpoint is not None and report["verdict"] in ("verified", "incomplete"):
         given.save_checkpoint.write_text(report["checkpoint"], "utf-8")
+    print(json.dumps(report, indent=2, ensure_ascii=True) if given.json else _text(report))
     return int(report["exitCode"])
 
 

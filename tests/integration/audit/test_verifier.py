@@ -307,6 +307,22 @@ class TestCommand:
         assert 2 == main([str(file), "--root-key", ROOT_KEY, "--json"])
         assert "unusable" == json.loads(capsys.readouterr().out)["verdict"]
 
+    def test_a_saved_checkpoint_is_held_to_the_next_bundle(self, tmp_path: Path) -> None:
+        """And is saved whether or not anybody reads the report."""
+        older, newer = tmp_path / "older.jsonl", tmp_path / "newer.jsonl"
+        for file, runs in ((older, 1), (newer, 2)):
+            folder = tmp_path / f"log-{runs}"
+            folder.mkdir()
+            file.write_bytes(export(folder, runs=runs)[0])
+        kept, later = tmp_path / "kept", tmp_path / "later"
+        command = f"{sys.executable} -m abeyance.verifier.command"
+        unread = f"{command} {older} --root-key={ROOT_KEY} --save-checkpoint={kept} | true"
+        subprocess.run(["bash", "-c", unread], check=False, stderr=subprocess.DEVNULL)
+        pinned = ["--root-key", ROOT_KEY]
+
+        assert 0 == main([str(newer), *pinned, f"--known-checkpoint={kept}", f"--save-checkpoint={later}"])
+        assert 4 == main([str(older), *pinned, f"--known-checkpoint={later}"])
+
     def test_a_file_that_is_not_there_is_unusable(self, tmp_path: Path) -> None:
         assert 2 == main([str(tmp_path / "none"), "--root-key", ROOT_KEY])
 
